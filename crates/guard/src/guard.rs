@@ -25,6 +25,7 @@ use crate::identity::{CredentialProof, Identity, RequestEvidence, scheme_name};
 use crate::metrics::Metrics;
 use crate::password_guesses::PasswordGuesses;
 use crate::permit::{Admitted, Cleared, Permit};
+use crate::policy::scope::AdminAction;
 use crate::policy::{Action, DecisionTrace, RequestedAccess, Rules, rate, scope, tier, trust};
 use crate::refusal::Refusal;
 use sabir_proto::{AgentName, Call, Caller, Message, TaskId, TaskRef, Timestamp};
@@ -150,6 +151,23 @@ impl Guard {
             }
         }
         Ok(Permit { call, identity })
+    }
+
+    /// Checks whether an admitted caller may administer the server. `operation` is what the audit has of a refusal.
+    pub fn permit_admin<F: Fetch>(
+        &self,
+        rules: &Rules<F>,
+        admitted: &Admitted,
+        action: AdminAction,
+        operation: &'static str,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let identity = &admitted.identity;
+        scope::check_admin(rules, identity, action).inspect_err(|refusal| {
+            let scheme = scheme_name(identity.scheme());
+            let entry = AuditRecord::refusal(now, identity.caller().clone(), scheme, operation, refusal.reason);
+            self.record_refusal(entry, refusal);
+        })
     }
 
     /// Whether a caller's credential is for an agent at all, whatever it is for there.

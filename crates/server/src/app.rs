@@ -1,5 +1,6 @@
 //! The parts of the server that every request uses.
 
+use crate::admin::api::AdminApi;
 use crate::auth_setup::Rules;
 use crate::body::{ClientBudget, OutgoingBudget};
 use crate::card::{PublicAddress, Signer};
@@ -31,6 +32,8 @@ pub(crate) struct App {
     pub(crate) guard: Guard,
     pub(crate) engine: Arc<EngineAccess>,
     pub(crate) root_rules: Rules,
+    /// The API for operators, if it is served.
+    pub(crate) api: Option<AdminApi>,
     pub(crate) metrics: Metrics,
     pub(crate) limits: LimitsConfig,
     pub(crate) origin_check: OriginCheck,

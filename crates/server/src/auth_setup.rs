@@ -28,6 +28,8 @@ const SECRET_BYTES_MAX: u64 = 256 * 1024;
 
 /// The name in the audit before the agent of a call is known.
 const ROOT: &str = "root";
+/// The name of the API for operators in the audit, where that of an agent stands for calls.
+const API: &str = "admin-api";
 
 /// Secrets of the configuration: variables of this process, and files beside it.
 #[derive(Debug, Clone)]
@@ -150,6 +152,16 @@ impl AuthSetup {
             skills: Vec::new(),
             tools,
         })
+    }
+
+    /// The rules of the API for operators: the credentials of the server, and API keys. Each request needs one, also
+    /// where agents ask for none.
+    pub(crate) fn api_rules(&self) -> Result<Rules, String> {
+        let agent = AgentName::parse(API).map_err(|e| e.to_string())?;
+        let auth = AuthConfig { required: Some(true), ..with_api_keys(&self.config.auth, self.deployment.production) };
+        let (limits, tools) = self.limits(None);
+        let authenticator = Arc::new(self.authenticator(&auth)?);
+        Ok(Rules { id: RulesId::next(), authenticator, agent, limits, skills: Vec::new(), tools })
     }
 
     /// The rules of one agent.

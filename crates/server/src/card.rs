@@ -24,7 +24,7 @@ mod skills;
 mod tests;
 
 pub(crate) use build::{PublicAddress, build};
-pub use card_tracker::CardDecision;
+pub(crate) use card_tracker::CardDecision;
 pub(crate) use card_tracker::CardTracker;
 pub(crate) use chain::Registration;
 pub(crate) use choice::{CardRequest, CardRules};

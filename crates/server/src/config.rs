@@ -4,6 +4,7 @@
 //! `durability` in `[store]`. Unknown keys are errors, because a misspelt limit must not be ignored.
 
 pub mod agent;
+pub mod api;
 pub mod booking;
 pub mod debug;
 pub mod dispatch;
@@ -31,6 +32,7 @@ mod warnings;
 
 use crate::body::OutgoingBudget;
 use agent::AgentConfig;
+use api::ApiConfig;
 use booking::NetworkConfig;
 use debug::DebugConfig;
 use network::{IpNetwork, WebOrigin};
@@ -76,6 +78,8 @@ pub struct Config {
     pub debug: DebugConfig,
     /// Which callers are accepted, and how they authenticate.
     pub auth: AuthConfig,
+    /// The API for operators and consoles.
+    pub api: ApiConfig,
     /// Limits of the server.
     pub limits: LimitsConfig,
     /// The booking network, if this server has one.
@@ -536,7 +540,12 @@ impl Config {
 
     /// The variables of this process that may set keys. Those that the program reads for itself are left out.
     pub fn variables() -> impl Iterator<Item = (String, String)> {
-        std::env::vars().filter(|(name, _)| !matches!(&**name, "SABIR_LOG" | "SABIR_LOG_FORMAT" | "SABIR_BIN"))
+        std::env::vars().filter(|(name, _)| {
+            !matches!(
+                &**name,
+                "SABIR_LOG" | "SABIR_LOG_FORMAT" | "SABIR_BIN" | "SABIR_ADMIN_SERVER" | "SABIR_ADMIN_KEY"
+            )
+        })
     }
 
     /// Parses a text, without variables.

@@ -1,6 +1,6 @@
 //! The only access to the engine. Nothing else in the server holds the engine, and a call needs a [`Permit`], which
-//! only the guard can make. Two exceptions: operators on this machine, and agents of this server that hand a permitted
-//! task over to agents that the configuration names.
+//! only the guard can make. Two exceptions: operators, on this machine or with the scope `admin`, and agents of this server
+//! that hand a permitted task over to agents that the configuration names.
 
 use crate::authorized_stream::AuthorizedStream;
 use crate::directory::ServedAgent;
@@ -97,7 +97,7 @@ impl EngineAccess {
         })
     }
 
-    /// The engine itself, for operators on this machine: they own the files, and so everything in them.
+    /// The engine itself, for the service of operators: they may do everything.
     pub(crate) fn for_operators(&self) -> Engine {
         self.engine.clone()
     }

@@ -38,7 +38,7 @@ pub async fn explain(
             if names.is_empty() { "none is configured".to_owned() } else { format!("there are {}", names.join(", ")) };
         wrong(format!("there is no agent {:?}; {known}", agent.unwrap_or("")))
     })?;
-    let secrets: Arc<dyn SecretResolver> = Arc::new(SecretsOrPlaceholder(ConfiguredSecrets::new(config)));
+    let secrets: Arc<dyn SecretResolver> = Arc::new(SecretsOrPlaceholder::new(config));
     let public = public_address(config, config.server.listen);
     let gate = AuthSetup::new(Arc::new(config.clone()), secrets.clone())?;
     let name = AgentName::parse(&entry.name).map_err(|e| wrong(e.to_string()))?;
@@ -68,7 +68,13 @@ fn stored_bytes(config: &Config, caller: &str) -> Result<Option<RuleDecision>, S
 
 /// The configured secrets, with a placeholder for each that cannot be read: a command lacks the server's variables, and
 /// no secret is checked here.
-pub(crate) struct SecretsOrPlaceholder(pub(crate) ConfiguredSecrets);
+pub(crate) struct SecretsOrPlaceholder(ConfiguredSecrets);
+
+impl SecretsOrPlaceholder {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self(ConfiguredSecrets::new(config))
+    }
+}
 
 impl SecretResolver for SecretsOrPlaceholder {
     fn resolve(&self, reference: &SecretRef) -> Result<Secret, String> {

@@ -43,8 +43,8 @@
 //! | `registry` | the HTTP interface of the registry of networks |
 //! | `billing_jobs` | payments, expired holds, and the nightly billing |
 //! | `xpr_registry` | what the chain of XPR Network stores about an agent |
-//! | [`admin`] | keys, organisations, the audit and more, for commands |
-//! | `operator_socket` | the socket through which commands call a running server |
+//! | [`admin`] | the service of operators, with its operations and its API |
+//! | `operator_socket` | the socket through which commands ask a running server |
 //! | `retention` | when old tasks are deleted |
 //! | `sse` | event streams |
 //! | `metrics` | the counters and gauges of the server |

@@ -13,7 +13,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use crate::admin::NetworkAdmin;
+use crate::admin::api::AdminApi;
+use crate::admin::{AdminService, NetworkAdmin, ServerAdminParts, TaskAdmin};
 use crate::agent_factory::OwnAgents;
 use crate::agents::DelegationListener;
 use crate::app::App;
@@ -37,12 +38,12 @@ use crate::webhook_delivery::{DeliveryService, webhook_client};
 use crate::{booking, federation, listen};
 use agents::{AgentParts, BuiltAgents};
 use engine::BuiltEngine;
-use guard::BuiltGuard;
 use listeners::HttpListener;
 use network::NetworkParts;
 use prometheus_client::registry::Registry;
 use sabir_engine::AnyAgent;
 use sabir_gateway::{Capacity, WebhookSender};
+use sabir_guard::Guard;
 use sabir_network::KeyHolderDirectory;
 use sabir_proto::Secret;
 use sabir_store::{FileLock, Store};
@@ -133,6 +134,7 @@ impl Server {
         let webhooks = webhook_client(&config, &listener.public, &store.tasks, engine.metrics.clone())
             .map_err(StartError::Config)?;
         let root_rules = auth_setup.root_rules()?;
+        let api_rules = config.serves_api().then(|| auth_setup.api_rules()).transpose().map_err(StartError::Config)?;
         let answers = Capacity::new(config.limits.answers_bytes_max);
         let parts =
             NetworkParts { config: &config, auth_setup: &auth_setup, store: &store, answers: &answers, tasks: &tasks };
@@ -149,7 +151,7 @@ impl Server {
             signer: signer.clone(),
             own_agents,
             interceptor: interceptor.clone(),
-            guard: &guard.guard,
+            guard: &guard,
             engine: &engine.access,
             metrics: &engine.metrics,
             registry: store.guard.clone(),
@@ -170,6 +172,7 @@ impl Server {
             signer,
             webhooks,
             root_rules,
+            api_rules,
             process_secret,
             interceptor,
             registry,
@@ -233,7 +236,7 @@ struct BuiltParts {
     settings: Settings,
     store: Store,
     data_lock: Option<FileLock>,
-    guard: BuiltGuard,
+    guard: Guard,
     listener: HttpListener,
     engine: BuiltEngine,
     network: Option<Arc<Network>>,
@@ -242,6 +245,8 @@ struct BuiltParts {
     signer: Option<Arc<Signer>>,
     webhooks: WebhookSender,
     root_rules: Rules,
+    /// The rules of the API for operators, if it is served.
+    api_rules: Option<Rules>,
     process_secret: Option<Secret>,
     interceptor: Option<Arc<dyn Interceptor>>,
     registry: Registry,
@@ -262,10 +267,24 @@ impl BuiltParts {
         let network_admin = NetworkAdmin::new(&config, operators.clone(), log.clone(), ledger, self.key_holders)
             .map_err(StartError::Config)?;
         network::start_jobs(&config, stores, network_admin.biller.clone(), self.task_owner.tasks());
-        let operator = listeners::listen_to_operator(&config, log, operators, network_admin, self.guard.requests);
         let (listener, tls) = (self.listener, self.settings.tls);
+        let parts = ServerAdminParts {
+            config: config.clone(),
+            store: self.store.guard,
+            secrets: self.settings.secrets,
+            public: listener.public.clone(),
+            ours: listener.own_addresses.clone(),
+            jobs: self.task_owner.tasks().clone(),
+        };
+        let queries = self.store.tasks.queries.clone();
+        let service =
+            AdminService::in_server(parts, TaskAdmin { log, queries, engine: operators, network: network_admin });
+        let service = Arc::new(service);
+        let operator = listeners::listen_to_operator(&config, service.clone());
+        let api = self.api_rules.map(|rules| AdminApi::new(rules, service)).transpose().map_err(StartError::Config)?;
         let app = App {
-            guard: self.guard.guard,
+            guard: self.guard,
+            api,
             engine: self.engine.access,
             root_rules: self.root_rules,
             metrics: self.engine.metrics,

@@ -12,6 +12,7 @@
 //! fit in its own form, and all other responses are counted here at the end.
 
 use crate::accept_header;
+use crate::admin::{self, api::AdminApi};
 use crate::app::App;
 use crate::bind::{self, agnt, grpc, http as rest, jsonrpc, process, rest as rest_v03};
 use crate::body::{A2A_JSON, Body, JSON, TEXT, answer, over_budget};
@@ -184,6 +185,11 @@ async fn dispatch(app: &Arc<App>, request: Request<Incoming>, peer: &Peer) -> Re
         && let Some(place) = registry::RegistryPath::find(request.uri().path())
     {
         return Box::pin(registry::serve(app, network, place, request, peer)).await;
+    }
+    if let Some(api) = &app.api
+        && AdminApi::has(request.uri().path())
+    {
+        return Box::pin(admin::api::serve(app, api, request, peer)).await;
     }
     let path = with_one_slash(request.uri().path());
     let (at, rest_of_path) = match split_agent(app, path) {

@@ -10,6 +10,7 @@
 //! Absent on purpose: HTTP, dialects, the rules of the task state machine, and authorization. The store holds events
 //! and snapshots, keys and terms; other crates define what they mean.
 
+mod admin_queries;
 mod agent_registry;
 mod audit;
 mod counters;
@@ -39,6 +40,10 @@ mod task_log;
 mod wake_signal;
 mod write_health;
 
+pub use admin_queries::{
+    AdminQueries, AgentTaskCount, AllTasksQuery, ChangePlace, DEAD_COUNTED_MAX, OutboxMark, TASK_TEXTS_SCANNED_MAX,
+    TASKS_SCANNED_MAX, TaskSummary, TaskSummaryPage,
+};
 pub use agent_registry::{
     AGENTS_MAX, AgentRegistry, CARDS_KEPT, CardChange, CardObservation, CardState, PinnedInterface, RegisteredAgent,
     StoredCard,

@@ -4,6 +4,7 @@
 //!
 //! | Module | Content |
 //! |---|---|
+//! | `admin_queries` | the tasks of all callers, for operators |
 //! | `guard` | keys, organisations, replay marks, quotas and the audit: another file, open to other processes |
 //! | `schema` | tables, versions, opening and refusing files |
 //! | `queue` | the writer thread: everything that piled up during one sync is the next group |
@@ -23,6 +24,7 @@
 //! Keys rise with time everywhere on the send path, and a task that opens and settles in one step is one row and one
 //! index entry. `docs/decisions/0002-one-row-per-answer.md` has the measurements.
 
+mod admin_queries;
 mod backup;
 mod check;
 mod checkpoint;

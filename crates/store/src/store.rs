@@ -2,8 +2,8 @@
 
 use crate::open::{open_guard, open_tasks};
 use crate::{
-    AgentRegistry, Audit, ByteCounting, Counters, Keys, Ledger, OpenOptions, Organisations, ReplayGuard, Retention,
-    StoreError, StoreFuture, StoreUrl, TaskLog, WriteHealth,
+    AdminQueries, AgentRegistry, Audit, ByteCounting, Counters, Keys, Ledger, OpenOptions, Organisations, ReplayGuard,
+    Retention, StoreError, StoreFuture, StoreUrl, TaskLog, WriteHealth,
 };
 use std::fmt;
 use std::future::Future;
@@ -41,6 +41,7 @@ pub struct TaskStore {
     pub log: Arc<dyn TaskLog>,
     pub ledger: Arc<dyn Ledger>,
     pub upkeep: Arc<dyn Upkeep>,
+    pub queries: Arc<dyn AdminQueries>,
 }
 
 impl fmt::Debug for TaskStore {
@@ -56,8 +57,8 @@ impl fmt::Debug for dyn GuardStore {
 }
 
 impl TaskStore {
-    pub(crate) fn new<S: TaskLog + Ledger + Upkeep>(store: Arc<S>) -> Self {
-        Self { log: store.clone(), ledger: store.clone(), upkeep: store }
+    pub(crate) fn new<S: TaskLog + Ledger + Upkeep + AdminQueries>(store: Arc<S>) -> Self {
+        Self { log: store.clone(), ledger: store.clone(), queries: store.clone(), upkeep: store }
     }
 
     /// The model of a store of tasks, for tests alone. It is in memory, and has no other owner.

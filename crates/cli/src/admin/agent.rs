@@ -6,7 +6,7 @@ mod profiles;
 pub(crate) use cards::{AgentApprove, AgentCardShow, AgentHistory, AgentRefresh};
 pub(crate) use profiles::AgentProfiles;
 
-use super::{ServerFiles, wait};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
@@ -15,31 +15,10 @@ use crate::problem::{Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
 use sabir_server::admin::{
-    AgentError, AgentOrigin, AgentView, CardState, Expect, NewAgent, RegisteredAgent, SecretRef,
+    AddAgent, AdminOperation, AgentOrigin, AgentView, DisableAgent, EnableAgent, ListAgents, RegisteredAgentView,
+    RemoveAgent, SecretRef, ShowAgent,
 };
-use serde_json::{Map, Value, json};
-
-/// The code and the hint for a refused agent.
-pub(super) const fn code_and_hint(fault: &AgentError) -> (&'static str, &'static str) {
-    match fault {
-        AgentError::Unknown(_) => ("SABIR_ERR_UNKNOWN_AGENT", "sabir agent list shows all of them"),
-        AgentError::InFile { .. } => {
-            ("SABIR_ERR_NAME_TAKEN", "agents of the file come and go with it; edit the file, or take another --name")
-        }
-        AgentError::Name(..) => {
-            ("SABIR_ERR_NAME", "take letters, digits, - and _: sabir agent add URL --name my-agent")
-        }
-        AgentError::NotElsewhere(_) => ("SABIR_ERR_NOT_ELSEWHERE", "sabir agent list shows which agents are elsewhere"),
-        AgentError::NoCard(_) => ("SABIR_ERR_NO_CARD", "sabir doctor URL looks at every place where a card may be"),
-        AgentError::Unfit(_) => (
-            "SABIR_ERR_UNFIT",
-            "sabir doctor URL looks further; [egress] allow = [...] names private addresses that may be called, and \
-             --untried adds an agent that is asleep",
-        ),
-        AgentError::Settings(_) => ("SABIR_ERR_SETTINGS", "sabir agent add --help"),
-        AgentError::NothingHeld(_) => ("SABIR_ERR_NOTHING_HELD", "sabir agent history NAME shows its cards"),
-    }
-}
+use serde_json::{Map, json};
 
 /// Put an agent that is elsewhere behind this server.
 ///
@@ -82,7 +61,7 @@ pub(crate) struct AgentAdd {
     #[arg(long)]
     untried: bool,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AgentAdd {
@@ -90,7 +69,7 @@ impl Verb for AgentAdd {
         let mut settings = Map::new();
         for (key, flag, reference) in [("bearer", "--bearer", &self.bearer), ("api_key", "--api-key", &self.api_key)] {
             if let Some(text) = reference {
-                settings.insert(key.into(), parse_secret(flag, text)?.to_string().into());
+                settings.insert(key.into(), parse_secret(flag, text, self.server.is_remote())?.to_string().into());
             }
         }
         if self.idempotent {
@@ -103,39 +82,25 @@ impl Verb for AgentAdd {
             settings.insert("on_drift".into(), on_drift.clone().into());
         }
         let url = with_scheme(&self.url)?;
-        let order = NewAgent { url, name: self.name, profile: self.profile, settings, untried: self.untried };
-        let config = self.server.config()?;
-        let admin = self.server.open(Expect::Any)?;
-        let arrival = wait(admin.add_agent(&config, order))?;
-        out.note(&format!("Store: {}", admin.path().display()));
-        for remark in &arrival.remarks {
+        let Self { name, profile, untried, server, .. } = self;
+        let added = server.ask(AddAgent { url, name, profile, settings, untried })?;
+        server.note_store(&out)?;
+        for remark in &added.remarks {
             out.warn(&format!("its card: {remark}"));
         }
-        let (agent, card) = (&arrival.agent, &arrival.card.observation);
-        if out.is_json() {
-            let tried: Vec<Value> = arrival
-                .tried
-                .iter()
-                .map(|tried| json!({"interface": tried.interface, "problem": tried.problem}))
-                .collect();
-            let mut said = added_json(agent);
-            said["card"] = cards::kept_card_json(&arrival.card);
-            said["signature"] = arrival.signature.clone().into();
-            said["tried"] = tried.into();
-            out.document(&said.to_string())?;
-            return Ok(Exit::Done);
-        }
+        print_json(&out, &added)?;
+        let (agent, card) = (&added.agent, &added.card);
         out.text(|fields| {
-            fields.field("Agent", agent.name.as_str());
+            fields.field("Agent", &agent.name);
             fields.field("URL", &agent.url);
             fields.maybe("Profile", agent.profile.as_deref());
             fields.maybe("Card", card.url.as_deref());
-            fields.field("Signature", &arrival.signature);
-            for tried in &arrival.tried {
+            fields.field("Signature", &added.signature);
+            for tried in &added.tried {
                 let outcome = tried.problem.as_deref().unwrap_or("answers");
                 fields.field("Tried", &format!("{}: {outcome}", tried.interface));
             }
-            fields.field("Pinned", &cards::pinned_interface(&card.pin));
+            fields.field("Pinned", &cards::pinned_interface(&card.interface));
             fields.field("Digest", &card.digest);
             fields.field("Served at", &format!("/agents/{}", agent.name));
         })?;
@@ -147,23 +112,16 @@ impl Verb for AgentAdd {
 #[derive(Debug, Args)]
 pub(crate) struct AgentList {
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AgentList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.server.config()?;
-        let all = wait(self.server.open(Expect::Any)?.agents(&config))?;
-        if out.is_json() {
-            let all: Vec<Value> = all.iter().map(view_json).collect();
-            out.document(&json!({"agents": all}).to_string())?;
-            return Ok(Exit::Done);
-        }
+        let list = self.server.ask(ListAgents {})?;
+        print_json(&out, &list)?;
         out.text(|fields| {
-            for one in &all {
-                write_summary(fields, one);
-            }
-            fields.field("Total", &all.len().to_string());
+            list.agents.iter().for_each(|one| write_summary(fields, one));
+            fields.field("Total", &list.agents.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -175,28 +133,23 @@ pub(crate) struct AgentShow {
     /// Its name.
     name: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AgentShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.server.config()?;
-        let one = wait(self.server.open(Expect::Any)?.agent(&config, &self.name))?;
-        if out.is_json() {
-            out.document(&view_json(&one).to_string())?;
-        }
+        let one = self.server.ask(ShowAgent { name: self.name })?;
+        print_json(&out, &one)?;
         out.text(|fields| {
             write_summary(fields, &one);
-            if let Some(added) = &one.added {
-                fields.maybe("Profile", added.profile.as_deref());
-                fields.field("Settings", &added.settings);
-                fields.field("Added", &added.added_at.to_string());
-            }
-            if let Some(used) = one.card(CardState::Used) {
-                fields.field("Card", &format!("number {} of {}", used.number, used.observation.at));
-                fields.maybe("Found at", used.observation.url.as_deref());
-                fields.field("Digest", &used.observation.digest);
-                fields.field("Signed by", used.observation.pin.signer.as_deref().unwrap_or("no trusted key"));
+            fields.maybe("Profile", one.profile.as_deref());
+            fields.maybe("Settings", one.settings.as_ref().map(ToString::to_string).as_deref());
+            fields.maybe("Added", one.added_at.map(|at| at.to_string()).as_deref());
+            if let Some(used) = &one.card {
+                fields.field("Card", &format!("number {} of {}", used.number, used.seen_at));
+                fields.maybe("Found at", used.url.as_deref());
+                fields.field("Digest", &used.digest);
+                fields.field("Signed by", used.signer.as_deref().unwrap_or("no trusted key"));
             }
         })?;
         Ok(Exit::Done)
@@ -209,17 +162,19 @@ struct AddedAgent {
     /// Its name.
     name: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl AddedAgent {
-    fn enable(&self, out: &Output, enabled: bool) -> Outcome {
-        let config = self.server.config()?;
-        let agent = wait(self.server.open(Expect::Existing)?.enable_agent(&config, &self.name, enabled))?;
-        if out.is_json() {
-            out.document(&added_json(&agent).to_string())?;
-        }
-        out.text(|fields| fields.field(if enabled { "Enabled" } else { "Disabled" }, agent.name.as_str()))?;
+    fn change<O: AdminOperation<Output = RegisteredAgentView>>(
+        self,
+        out: &Output,
+        label: &str,
+        operation: fn(String) -> O,
+    ) -> Outcome {
+        let agent = self.server.ask(operation(self.name))?;
+        print_json(out, &agent)?;
+        out.text(|fields| fields.field(label, &agent.name))?;
         Ok(Exit::Done)
     }
 }
@@ -233,7 +188,7 @@ pub(crate) struct AgentEnable {
 
 impl Verb for AgentEnable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        self.which.enable(&out, true)
+        self.which.change(&out, "Enabled", |name| EnableAgent { name })
     }
 }
 
@@ -246,7 +201,7 @@ pub(crate) struct AgentDisable {
 
 impl Verb for AgentDisable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        self.which.enable(&out, false)
+        self.which.change(&out, "Disabled", |name| DisableAgent { name })
     }
 }
 
@@ -259,21 +214,15 @@ pub(crate) struct AgentRemove {
 
 impl Verb for AgentRemove {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let AddedAgent { name, server: place } = self.which;
-        let config = place.config()?;
-        let agent = wait(place.open(Expect::Existing)?.remove_agent(&config, &name))?;
-        if out.is_json() {
-            out.document(&added_json(&agent).to_string())?;
-        }
-        out.text(|fields| fields.field("Removed", agent.name.as_str()))?;
-        Ok(Exit::Done)
+        self.which.change(&out, "Removed", |name| RemoveAgent { name })
     }
 }
 
 /// Parses a secret reference. A relative path starts where it was typed, since the server runs in another directory.
-fn parse_secret(flag: &str, text: &str) -> Result<SecretRef, Problem> {
+fn parse_secret(flag: &str, text: &str, is_remote: bool) -> Result<SecretRef, Problem> {
     let wrong = |what: String| Problem::usage(format!("{flag}: {what}")).hint("sabir agent add --help");
     match SecretRef::parse(text).map_err(|fault| wrong(fault.to_string()))? {
+        named if is_remote => Ok(named),
         SecretRef::File(path) => {
             Ok(SecretRef::File(std::path::absolute(path).map_err(|error| wrong(error.to_string()))?))
         }
@@ -297,14 +246,14 @@ fn write_summary(fields: &mut Fields, one: &AgentView) {
     fields.field("Kind", &one.kind);
     fields.maybe("URL", one.url.as_deref());
     fields.field("From", origin_name(one.origin));
-    if let Some(added) = &one.added {
-        fields.field("State", if added.enabled { "enabled" } else { "disabled" });
+    if let Some(enabled) = one.enabled {
+        fields.field("State", if enabled { "enabled" } else { "disabled" });
     }
-    if let Some(used) = one.card(CardState::Used) {
-        fields.field("Pinned", &cards::pinned_interface(&used.observation.pin));
+    if let Some(used) = &one.card {
+        fields.field("Pinned", &cards::pinned_interface(&used.interface));
     }
-    if let Some(held) = one.card(CardState::Held) {
-        let changes = held.observation.changes.join(", ");
+    if let Some(held) = &one.held {
+        let changes = held.changes.join(", ");
         fields.field("Held", &format!("card {} ({changes}); sabir agent approve {}", held.number, one.name));
     }
 }
@@ -314,25 +263,4 @@ const fn origin_name(origin: AgentOrigin) -> &'static str {
         AgentOrigin::File => "the configuration",
         AgentOrigin::Added => "the registry",
     }
-}
-
-fn added_json(agent: &RegisteredAgent) -> Value {
-    let settings: Value = serde_json::from_str(&agent.settings).unwrap_or_default();
-    json!({
-        "name": agent.name.as_str(), "url": agent.url, "profile": agent.profile, "settings": settings,
-        "enabled": agent.enabled, "addedAt": agent.added_at,
-    })
-}
-
-fn view_json(one: &AgentView) -> Value {
-    let mut said = one.added.as_ref().map_or_else(|| json!({"name": one.name, "url": one.url}), added_json);
-    said["kind"] = one.kind.clone().into();
-    said["origin"] = match one.origin {
-        AgentOrigin::File => "file",
-        AgentOrigin::Added => "added",
-    }
-    .into();
-    said["card"] = one.card(CardState::Used).map(cards::kept_card_json).into();
-    said["held"] = one.card(CardState::Held).map(cards::kept_card_json).into();
-    said
 }

@@ -1,14 +1,12 @@
 //! `sabir billing …`: what was counted, and the biller that charges for it.
 
-use super::ServerFiles;
-use super::venue::{ask, unexpected_response};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{ErrorCode, Outcome, Problem};
+use crate::problem::Outcome;
 use clap::Args;
-use sabir_server::admin::{NetworkRequest, NetworkResponse};
-use serde_json::json;
+use sabir_server::admin::{CheckBilling, RunBilling};
 
 /// Send what was counted to the biller: one meter event for each payer and day.
 ///
@@ -30,18 +28,14 @@ pub(crate) struct BillingRun {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for BillingRun {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let NetworkResponse::Billed(batches) = ask(&self.server, NetworkRequest::Bill { dry_run: self.dry_run })?
-        else {
-            return Err(unexpected_response());
-        };
-        if out.is_json() {
-            out.document(&json!({"batches": batches}).to_string())?;
-        }
+        let list = self.server.ask(RunBilling { dry_run: self.dry_run })?;
+        print_json(&out, &list)?;
+        let batches = list.batches;
         out.text(|fields| {
             if batches.is_empty() {
                 fields.field("Batches", "none");
@@ -69,18 +63,13 @@ impl Verb for BillingRun {
     sabir billing check -o json")]
 pub(crate) struct BillingCheck {
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for BillingCheck {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let NetworkResponse::Tallied(tally) = ask(&self.server, NetworkRequest::Tally)? else {
-            return Err(unexpected_response());
-        };
-        if out.is_json() {
-            let shown = serde_json::to_string(&tally);
-            out.document(&shown.map_err(|e| Problem::new(ErrorCode::Vendor("SABIR_ERR_REFUSED"), e.to_string()))?)?;
-        }
+        let tally = self.server.ask(CheckBilling {})?;
+        print_json(&out, &tally)?;
         out.text(|fields| {
             fields.field("Bookings", &tally.bookings.to_string());
             fields.field("Counted", &tally.counted.to_string());

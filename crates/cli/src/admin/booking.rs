@@ -1,16 +1,14 @@
 //! `sabir booking …`: what was booked through the network of a server.
 
-use super::ServerFiles;
-use super::venue::{ask, unexpected_response};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{ErrorCode, Outcome, Problem};
+use crate::problem::{Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::admin::{BookingStatus, BookingView, NetworkRequest, NetworkResponse, ROWS_MAX, operator_name};
-use serde_json::json;
+use sabir_server::admin::{BookingStatus, BookingView, ListBookings, MoveBooking, ROWS_MAX, ShowBooking};
 
 /// List bookings, the latest first.
 #[derive(Debug, Args)]
@@ -34,7 +32,7 @@ pub(crate) struct BookingList {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for BookingList {
@@ -42,15 +40,12 @@ impl Verb for BookingList {
         if !(1..=ROWS_MAX).contains(&self.limit) {
             return Err(Problem::usage(format!("--limit is between 1 and {ROWS_MAX}")).into());
         }
-        let Self { venue, key, status, before, limit, server: place } = self;
-        let order = NetworkRequest::Bookings { venue, key, status, before, limit };
-        let NetworkResponse::Bookings(all) = ask(&place, order)? else { return Err(unexpected_response()) };
-        if out.is_json() {
-            out.document(&json!({"bookings": all}).to_string())?;
-        }
+        let Self { venue, key, status, before, limit, server } = self;
+        let list = server.ask(ListBookings { venue, key, status, before, limit })?;
+        print_json(&out, &list)?;
         out.text(|fields| {
-            all.iter().for_each(|booking| write_fields(fields, booking));
-            fields.field("Total", &all.len().to_string());
+            list.bookings.iter().for_each(|booking| write_fields(fields, booking));
+            fields.field("Total", &list.bookings.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -62,13 +57,12 @@ pub(crate) struct BookingShow {
     /// Its id.
     id: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for BookingShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkRequest::ShowBooking { id: self.id.clone() };
-        print_booking(&out, ask(&self.server, order)?, &self.id)
+        print_booking(&out, &self.server.ask(ShowBooking { id: self.id })?)
     }
 }
 
@@ -88,31 +82,19 @@ pub(crate) struct BookingTransition {
     #[arg(value_parser = status)]
     to: BookingStatus,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for BookingTransition {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkRequest::MoveBooking { id: self.id.clone(), to: self.to, by: operator_name() };
-        print_booking(&out, ask(&self.server, order)?, &self.id)
+        print_booking(&out, &self.server.ask(MoveBooking { id: self.id, to: self.to })?)
     }
 }
 
-fn print_booking(out: &Output, said: NetworkResponse, id: &str) -> Outcome {
-    match said {
-        NetworkResponse::Booking(Some(booking)) => {
-            if out.is_json() {
-                out.document(&json!(booking).to_string())?;
-            }
-            out.text(|fields| write_fields(fields, &booking))?;
-            Ok(Exit::Done)
-        }
-        NetworkResponse::Booking(None) => {
-            let unknown = Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_BOOKING"), format!("there is no booking {id}"));
-            Err(unknown.hint("sabir booking list shows the latest").into())
-        }
-        _ => Err(unexpected_response()),
-    }
+fn print_booking(out: &Output, booking: &BookingView) -> Outcome {
+    print_json(out, booking)?;
+    out.text(|fields| write_fields(fields, booking))?;
+    Ok(Exit::Done)
 }
 
 fn write_fields(fields: &mut Fields, booking: &BookingView) {

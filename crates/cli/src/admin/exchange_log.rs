@@ -1,14 +1,14 @@
 //! `sabir task wire`: the recorded exchanges of a task.
 
-use super::{ServerFiles, problem};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{ErrorCode, Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::admin::exchanges;
-use serde_json::{Value, json};
+use sabir_server::admin::ListExchanges;
+use serde_json::Value;
 
 /// Show what was said on the wire about a task: by its caller to the server, and by the server to an agent elsewhere.
 ///
@@ -26,15 +26,15 @@ pub(crate) struct TaskWire {
     #[arg(value_name = "TASK_ID")]
     task: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for TaskWire {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let kept = exchanges(&self.server.config()?, &self.task).map_err(problem)?;
-        if out.is_json() {
-            out.document(&json!({"exchanges": kept}).to_string())?;
-        } else if kept.is_empty() {
+        let list = self.server.ask(ListExchanges { task: self.task.clone() })?;
+        print_json(&out, &list)?;
+        let kept = list.exchanges;
+        if !out.is_json() && kept.is_empty() {
             let words = format!("nothing is kept of what was said about {}", self.task);
             let hint = "errors are kept by default; wire = \"all\" in [debug] keeps everything from then on";
             return Err(Problem::new(ErrorCode::Vendor("SABIR_ERR_NOT_KEPT"), words).hint(hint).into());

@@ -1,16 +1,15 @@
 //! `sabir inbox …`: the tasks that wait for an answer, of all agents of a server; and `sabir task cancel --tree`.
 
-use super::{ServerFiles, problem, wait};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
-use crate::problem::{ErrorCode, Outcome as Ran, Problem, Stop};
+use crate::problem::{Outcome as Ran, Problem};
 use crate::render::Fields;
 use clap::Args;
 use sabir_proto::{NonText, Role, WireTask};
-use sabir_server::Config;
 use sabir_server::admin::{
-    AdminError, InboxRequest, InboxResponse, QUESTIONS_MAX, WaitingTaskView, operator_name, run_inbox_request,
+    CancelTree, ListInbox, QUESTIONS_MAX, QuestionView, ReplyToQuestion, ShowQuestion, WaitingTaskView,
 };
 use serde_json::json;
 
@@ -31,7 +30,7 @@ pub(crate) struct InboxList {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for InboxList {
@@ -39,14 +38,12 @@ impl Verb for InboxList {
         if !(1..=QUESTIONS_MAX).contains(&self.limit) {
             return Err(Problem::usage(format!("--limit is between 1 and {QUESTIONS_MAX}")).into());
         }
-        let config = self.server.config()?;
         let (mut found, mut after) = (Vec::new(), None);
         while found.len() < self.limit {
-            let said = ask(&config, InboxRequest::Inbox { after, limit: QUESTIONS_MAX })?;
-            let InboxResponse::Inbox { questions, next } = said else { return Err(unexpected_response()) };
+            let page = self.server.ask(ListInbox { after, limit: QUESTIONS_MAX })?;
             let wanted = |waiting: &WaitingTaskView| self.agent.as_ref().is_none_or(|agent| *agent == waiting.agent);
-            found.extend(questions.into_iter().filter(wanted));
-            after = next;
+            found.extend(page.questions.into_iter().filter(wanted));
+            after = page.next;
             if after.is_none() {
                 break;
             }
@@ -70,16 +67,14 @@ pub(crate) struct InboxShow {
     #[arg(value_name = "TASK_ID")]
     task: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for InboxShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let said = ask(&self.server.config()?, InboxRequest::Question { task: self.task })?;
-        let InboxResponse::Question { question, task } = said else { return Err(unexpected_response()) };
-        if out.is_json() {
-            out.document(&json!({"question": question, "task": task}).to_string())?;
-        }
+        let shown = self.server.ask(ShowQuestion { task: self.task })?;
+        print_json(&out, &shown)?;
+        let QuestionView { question, task } = shown;
         let task: Option<WireTask> = task.read().ok();
         out.text(|fields| {
             write_fields(fields, &question);
@@ -109,61 +104,38 @@ pub(crate) struct InboxReply {
     /// The answer.
     text: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for InboxReply {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let order = InboxRequest::Reply { task: self.task, text: self.text, by: operator_name() };
-        let said = ask(&self.server.config()?, order)?;
-        let InboxResponse::Replied { task, state } = said else { return Err(unexpected_response()) };
-        if out.is_json() {
-            out.document(&json!({"taskId": task, "state": state}).to_string())?;
-        }
+        let replied = self.server.ask(ReplyToQuestion { task: self.task, text: self.text })?;
+        print_json(&out, &replied)?;
         out.text(|fields| {
-            fields.field("Task ID", &task);
-            fields.field("State", &state);
+            fields.field("Task ID", &replied.task_id);
+            fields.field("State", &replied.state);
         })?;
         Ok(Exit::Done)
     }
 }
 
 /// The kill switch: cancels the whole family of a task, from the task that a caller sent down to the last subtask.
-pub(crate) fn cancel_tree(invocation: &Invocation, task: Option<&str>, server: &ServerFiles) -> Ran {
+pub(crate) fn cancel_tree(invocation: &Invocation, task: Option<&str>, server: &ServerTarget) -> Ran {
     let Some(task) = task else {
         return Err(Problem::usage("no task was given").hint("sabir task cancel <taskId> --tree").into());
     };
-    let said = ask(&server.config()?, InboxRequest::CancelTree { task: task.to_owned() })?;
-    let InboxResponse::Canceled(ended) = said else { return Err(unexpected_response()) };
+    let ended = server.ask(CancelTree { task: task.to_owned() })?;
     let out = &invocation.out;
-    if out.is_json() {
-        out.document(&json!({"canceled": ended}).to_string())?;
-    }
+    print_json(out, &ended)?;
     out.text(|fields| {
-        for one in &ended {
+        for one in &ended.canceled {
             fields.field("Task ID", &one.task_id);
             fields.field("Agent", &one.agent);
             fields.maybe("Opened for", one.parent_id.as_deref());
         }
-        fields.field("Canceled", &ended.len().to_string());
+        fields.field("Canceled", &ended.canceled.len().to_string());
     })?;
     Ok(Exit::Done)
-}
-
-/// Sends a request to the running server, or to its store if none runs. A refusal becomes a problem.
-fn ask(config: &Config, order: InboxRequest) -> Result<InboxResponse, Stop> {
-    match wait(run_inbox_request(config, order))? {
-        InboxResponse::Failed(reason) => {
-            let problem = Problem::new(ErrorCode::Vendor("SABIR_ERR_REFUSED"), reason);
-            Err(problem.hint("sabir inbox list shows the tasks that wait for a person").into())
-        }
-        said => Ok(said),
-    }
-}
-
-fn unexpected_response() -> Stop {
-    problem(AdminError::Failed("the server answers something else than it was asked; is it another version?".into()))
-        .into()
 }
 
 /// Shows a question as fields.

@@ -1,17 +1,16 @@
 //! `sabir key …`: issuing API keys and taking them back.
 
 use super::span::{moment, span};
-use super::{ServerFiles, wait};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{Outcome, Problem, Stop};
+use crate::problem::{Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_proto::{AgentName, Timestamp};
-use sabir_server::admin::{ApiKey, Expect, IssuedKey, KeyId, NewKey, key_status, scope_fault, user};
-use serde_json::{Map, Value, json};
+use sabir_proto::Timestamp;
+use sabir_server::admin::{CreateKey, IssuedKeyView, KeyView, ListKeys, RevokeKey, RotateKey};
 use std::time::Duration;
 
 /// Issue an API key. It is shown once and kept nowhere.
@@ -20,8 +19,8 @@ use std::time::Duration;
 /// `Authorization: Bearer KEY` or `X-API-Key: KEY`. A running server takes it within a second.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Scopes: send, read, cancel, push, card, full, query, booking, skill:ID, agent:NAME, from:ID; none means \
-    everything. At the booking network, query may look, booking may book as well, and full may pay; from:ID says which \
+    after_help = "Scopes: send, read, cancel, push, card, full, query, booking, admin, admin.read, skill:ID, agent:NAME, from:ID; none \
+    means everything that callers may do. admin may administer the server over its API, and admin.read may only look. At the booking network, query may look, booking may book as well, and full may pay; from:ID says which \
     agents envelopes under the key may come from.\n\n\
     Examples:\n  \
     sabir key create --name ci --scope send --scope read --expires 90d\n  \
@@ -64,36 +63,13 @@ pub(crate) struct KeyCreate {
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     expires: Option<Timestamp>,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for KeyCreate {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        self.check()?;
-        let config = self.server.config()?;
-        let tiers = config.limits.tiers();
-        if let Some(tier) = self.tier.as_ref().filter(|tier| !tiers.contains_key(*tier)) {
-            let known: Vec<&str> = tiers.keys().map(String::as_str).collect();
-            let problem = format!("there is no tier {tier:?}; there are {}", known.join(", "));
-            return Err(Problem::usage(problem).hint("[limits.tier.NAME] in the configuration makes one").into());
-        }
-        let unknown = |name: &&String| !config.agent.is_empty() && !config.agent.iter().any(|a| a.name == **name);
-        for name in self.agents.iter().filter(unknown) {
-            out.warn(&format!("there is no agent named {name} in the configuration"));
-        }
-        let tiers = config.limits.tiers();
-        if let Some(tier) = self.tier.as_ref().filter(|tier| !tiers.contains_key(*tier)) {
-            // Without a tier that exists, nothing would limit the key.
-            let known: Vec<&str> = tiers.keys().map(String::as_str).collect();
-            let problem = Problem::usage(format!("there is no tier {tier:?}; there are {}", known.join(", ")));
-            return Err(problem.hint("name it in [limits.tier] of the configuration").into());
-        }
-        if !config.accepts_api_keys() {
-            out.warn("no agent of this configuration asks for API keys; write accept = [\"api_key\"] in [auth]");
-        }
-        let admin = self.server.open(Expect::Any)?;
-        let order = NewKey {
-            owner: self.owner.unwrap_or_else(user),
+        let operation = CreateKey {
+            owner: self.owner,
             name: self.name,
             tier: self.tier,
             test: self.test,
@@ -104,33 +80,13 @@ impl Verb for KeyCreate {
             customer: self.customer,
             expires_at: self.expires,
         };
-        let issued = wait(admin.create_key(order))?;
-        out.note(&format!("Store: {}", admin.path().display()));
+        operation.check().map_err(|wrong| Problem::usage(wrong).hint("sabir key create --help"))?;
+        let issued = self.server.ask(operation)?;
+        for warning in &issued.warnings {
+            out.warn(warning);
+        }
+        self.server.note_store(&out)?;
         show_issued(&out, &issued)
-    }
-}
-
-impl KeyCreate {
-    /// Refuses combinations of terms that make no sense.
-    fn check(&self) -> Result<(), Problem> {
-        let wrong = |what: String| Problem::usage(what).hint("sabir key create --help");
-        if let Some(fault) = self.scopes.iter().find_map(|scope| scope_fault(scope)) {
-            return Err(wrong(fault));
-        }
-        if let Some(fault) = self.senders.iter().find_map(|id| scope_fault(&format!("from:{id}"))) {
-            return Err(wrong(fault));
-        }
-        for name in &self.agents {
-            AgentName::parse(name).map_err(|fault| wrong(format!("the agent {name:?} {fault}")))?;
-        }
-        for (flag, text) in
-            [("--name", &self.name), ("--owner", &self.owner), ("--tier", &self.tier), ("--customer", &self.customer)]
-        {
-            if text.as_ref().is_some_and(|text| text.trim().is_empty() || text.chars().any(char::is_control)) {
-                return Err(wrong(format!("{flag} is one line of text")));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -138,20 +94,16 @@ impl KeyCreate {
 #[derive(Debug, Args)]
 pub(crate) struct KeyList {
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for KeyList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let keys = wait(self.server.open(Expect::Existing)?.keys())?;
-        if out.is_json() {
-            let keys: Vec<Value> = keys.iter().map(|key| Value::Object(key_json(key))).collect();
-            out.document(&json!({"keys": keys}).to_string())?;
-            return Ok(Exit::Done);
-        }
+        let list = self.server.ask(ListKeys {})?;
+        print_json(&out, &list)?;
         out.text(|fields| {
-            keys.iter().for_each(|key| write_fields(fields, key));
-            fields.field("Total", &keys.len().to_string());
+            list.keys.iter().for_each(|key| write_fields(fields, key));
+            fields.field("Total", &list.keys.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -168,16 +120,15 @@ pub(crate) struct KeyRotate {
     #[arg(long, value_name = "SPAN", default_value = "0", value_parser = span)]
     grace: Duration,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for KeyRotate {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let id = parse_id(&self.id)?;
-        let issued = wait(self.server.open(Expect::Existing)?.rotate_key(id, self.grace))?;
-        match issued.key.retiring.first() {
+        let issued = self.server.ask(RotateKey { id: self.id, grace_seconds: self.grace.as_secs() })?;
+        match issued.view.retiring.first() {
             Some(old) if !self.grace.is_zero() => {
-                out.note(&format!("The text before it, {}…, is valid until {}", old.imprint.prefix, old.until));
+                out.note(&format!("The text before it, {}…, is valid until {}", old.prefix, old.until));
             }
             _ => out.note("The text before it is no longer valid"),
         }
@@ -193,96 +144,51 @@ pub(crate) struct KeyRevoke {
     /// The id of the key, as `sabir key list` shows it.
     id: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for KeyRevoke {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let id = parse_id(&self.id)?;
-        let key = wait(self.server.open(Expect::Existing)?.revoke_key(id))?;
-        if out.is_json() {
-            out.document(&Value::Object(key_json(&key)).to_string())?;
-        }
+        let key = self.server.ask(RevokeKey { id: self.id })?;
+        print_json(&out, &key)?;
         out.text(|fields| write_fields(fields, &key))?;
         Ok(Exit::Done)
     }
 }
 
-/// Parses the id that was typed. A whole key is not repeated in the error, which may end up in a log.
-fn parse_id(text: &str) -> Result<KeyId, Problem> {
-    let looks_like_a_key = ["sabir_", "agnt_"].iter().any(|prefix| text.starts_with(prefix));
-    let wrong = |what: &str| Problem::usage(what.to_owned()).hint("sabir key list shows the ids");
-    if looks_like_a_key {
-        return Err(wrong("this is a key, not the id of one; what was typed is now in your shell's history"));
-    }
-    KeyId::parse(text).ok_or_else(|| wrong("an id has letters, digits, _ and -"))
-}
-
 /// Prints a key with its text. The text is shown only this once.
-fn show_issued(out: &Output, IssuedKey { key, text }: &IssuedKey) -> Result<Exit, Stop> {
+fn show_issued(out: &Output, issued: &IssuedKeyView) -> Outcome {
     if out.is_json() {
-        let mut all = key_json(key);
-        all.insert("key".into(), text.expose().into());
-        out.document(&Value::Object(all).to_string())?;
+        print_json(out, issued)?;
         return Ok(Exit::Done);
     }
     out.text(|fields| {
-        fields.field("Key", text.expose());
-        write_fields(fields, key);
+        fields.field("Key", &issued.key);
+        write_fields(fields, &issued.view);
     })?;
     out.note("This is the only time the key is shown; keep it now");
     Ok(Exit::Done)
 }
 
-/// The members of a key in JSON, without its text.
-fn key_json(key: &ApiKey) -> Map<String, Value> {
-    let terms = &key.terms;
-    let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
-    let retiring: Vec<Value> =
-        key.retiring.iter().map(|old| json!({"prefix": old.imprint.prefix, "until": old.until})).collect();
-    let all = json!({
-        "id": key.id.as_str(),
-        "prefix": key.fingerprint.prefix,
-        "state": key_status(key),
-        "owner": terms.owner,
-        "name": terms.name,
-        "tier": terms.tier,
-        "scopes": terms.scopes,
-        "agents": terms.agents,
-        "requireSignature": terms.require_signature.then_some(true),
-        "relay": terms.relay.then_some(true),
-        "customer": terms.customer,
-        "createdAt": key.created_at,
-        "expiresAt": time(terms.expires_at),
-        "revokedAt": time(key.revoked_at),
-        "lastUsedAt": time(key.last_used_at),
-        "retiring": retiring,
-    });
-    let Value::Object(mut all) = all else { return Map::new() };
-    all.retain(|_, value| !value.is_null());
-    all
-}
-
 /// Shows a key as fields.
-fn write_fields(fields: &mut Fields, key: &ApiKey) {
-    let terms = &key.terms;
+fn write_fields(fields: &mut Fields, key: &KeyView) {
     let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
-    fields.field("Key ID", key.id.as_str());
-    fields.field("Prefix", &key.fingerprint.prefix);
-    fields.field("State", key_status(key));
-    fields.field("Owner", &terms.owner);
-    fields.maybe("Name", terms.name.as_deref());
-    fields.maybe("Tier", terms.tier.as_deref());
-    fields.field("Scopes", if terms.scopes.is_empty() { "everything".into() } else { terms.scopes.join(" ") }.as_str());
-    fields.maybe("Agents", Some(terms.agents.join(" ").as_str()));
-    fields.maybe("Signature", terms.require_signature.then_some("required"));
-    fields.maybe("Relay", terms.relay.then_some("yes"));
-    fields.maybe("Customer", terms.customer.as_deref());
+    fields.field("Key ID", &key.id);
+    fields.field("Prefix", &key.prefix);
+    fields.field("State", &key.state);
+    fields.field("Owner", &key.owner);
+    fields.maybe("Name", key.name.as_deref());
+    fields.maybe("Tier", key.tier.as_deref());
+    fields.field("Scopes", if key.scopes.is_empty() { "everything".into() } else { key.scopes.join(" ") }.as_str());
+    fields.maybe("Agents", Some(key.agents.join(" ").as_str()));
+    fields.maybe("Signature", key.require_signature.then_some("required"));
+    fields.maybe("Relay", key.relay.then_some("yes"));
+    fields.maybe("Customer", key.customer.as_deref());
     fields.field("Created", &key.created_at.to_string());
-    fields.maybe("Expires", time(terms.expires_at).as_deref());
+    fields.maybe("Expires", time(key.expires_at).as_deref());
     fields.maybe("Revoked", time(key.revoked_at).as_deref());
     fields.maybe("Last used", time(key.last_used_at).as_deref());
     for old in &key.retiring {
-        fields.field("Retiring", &format!("{} until {}", old.imprint.prefix, old.until));
+        fields.field("Retiring", &format!("{} until {}", old.prefix, old.until));
     }
 }

@@ -1,19 +1,18 @@
 //! `sabir push …`: what a server owes to webhooks, and what it has given up.
 
-use super::{ServerFiles, problem, wait};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{ErrorCode, Outcome as Ran, Problem, Stop};
+use crate::problem::{Outcome as Ran, Problem, Stop};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::Config;
 use sabir_server::admin::{
-    AdminError, DELIVERIES_MAX, DeliveryOutcome, DeliveryView, OutboxRequest, OutboxResponse, SecretRef, Webhook,
-    WebhookTrial, run_outbox_request, try_webhook,
+    AdminErrorCode, AdminOperation, DELIVERIES_MAX, DeliveryList, DeliveryState, DeliveryView, DropDelivery,
+    ListDeliveries, RetryDelivery, SecretRef, ShowDelivery, TestWebhook, WebhookTrial,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// List deliveries that wait and deliveries that were given up (dead letters), by number.
 ///
@@ -41,7 +40,7 @@ pub(crate) struct PushList {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for PushList {
@@ -49,16 +48,15 @@ impl Verb for PushList {
         if !(1..=DELIVERIES_MAX).contains(&self.limit) {
             return Err(Problem::usage(format!("--limit is between 1 and {DELIVERIES_MAX}")).into());
         }
-        let config = self.server.config()?;
         let mut deliveries = Vec::new();
-        for (dead, unwanted) in [(false, self.dead), (true, self.waiting)] {
+        for (state, unwanted) in [(DeliveryState::Waiting, self.dead), (DeliveryState::Dead, self.waiting)] {
             if !unwanted {
                 let (task, after, limit) = (self.task.clone(), self.after, self.limit);
-                deliveries.extend(list(&config, OutboxRequest::List { dead, task, after, limit })?);
+                deliveries.extend(self.server.ask(ListDeliveries { state, task, after, limit })?.deliveries);
             }
         }
         deliveries.sort_by_key(|delivery| delivery.number);
-        print_deliveries(&out, &deliveries)
+        print_deliveries(&out, deliveries)
     }
 }
 
@@ -68,15 +66,13 @@ pub(crate) struct PushShow {
     /// Its number, as `sabir push list` shows it.
     number: i64,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for PushShow {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let delivery = load_delivery(&self.server.config()?, OutboxRequest::Show { number: self.number }, self.number)?;
-        if out.is_json() {
-            out.document(&delivery_json(&delivery).to_string())?;
-        }
+        let delivery = self.server.ask(ShowDelivery { number: self.number })?;
+        print_json(&out, &delivery)?;
         out.text(|fields| {
             write_fields(fields, &delivery);
             for tried in &delivery.tries {
@@ -103,42 +99,38 @@ struct DeliverySelection {
 
 impl DeliverySelection {
     /// Sends one request for each delivery, and shows the deliveries.
-    fn send_for_each(&self, server: &ServerFiles, out: &Output, order: fn(i64) -> OutboxRequest) -> Ran {
-        let config = server.config()?;
+    fn send_for_each<O>(&self, server: &ServerTarget, out: &Output, operation: fn(i64) -> O) -> Ran
+    where
+        O: AdminOperation<Output = DeliveryView>,
+    {
         let mut deliveries = Vec::new();
         for number in &self.numbers {
-            deliveries.push(load_delivery(&config, order(*number), *number)?);
+            deliveries.push(server.ask(operation(*number))?);
         }
         if self.all_dead {
-            for_each_dead_letter(&config, |number| {
+            for number in dead_letters(server)? {
                 // The server or another command may have dealt with this delivery in the meantime, which is no error.
-                if let OutboxResponse::Letter(Some(delivery)) =
-                    wait(sabir_server::admin::run_outbox_request(&config, order(number)))?
-                {
-                    deliveries.push(*delivery);
-                }
-                Ok(())
-            })?;
+                deliveries.extend(server.ask_if_exists(operation(number), AdminErrorCode::NoDelivery)?);
+            }
         }
-        print_deliveries(out, &deliveries)
+        print_deliveries(out, deliveries)
     }
 }
 
-/// Goes through all dead letters, the events of each webhook in their order. The numbers do not give that order: a
+/// The numbers of all dead letters, the events of each webhook in their order. The numbers do not give that order: a
 /// delivery that was given up after its neighbours may have a lower number than they have.
-fn for_each_dead_letter(config: &Config, mut work: impl FnMut(i64) -> Result<(), Stop>) -> Result<(), Stop> {
+fn dead_letters(server: &ServerTarget) -> Result<Vec<i64>, Stop> {
     let (mut after, mut dead) = (0, Vec::new());
     loop {
-        let page = list(config, OutboxRequest::List { dead: true, task: None, after, limit: DELIVERIES_MAX })?;
+        let query = ListDeliveries { state: DeliveryState::Dead, task: None, after, limit: DELIVERIES_MAX };
+        let page = server.ask(query)?.deliveries;
         let Some(last) = page.last() else { break };
         after = last.number;
-        dead.extend(
-            page.into_iter()
-                .map(|delivery| (delivery.task_id, delivery.config_id, delivery.first_event, delivery.number)),
-        );
+        let place = |one: DeliveryView| (one.task_id, one.config_id, one.first_event, one.number);
+        dead.extend(page.into_iter().map(place));
     }
     dead.sort_unstable();
-    dead.into_iter().try_for_each(|(.., number)| work(number))
+    Ok(dead.into_iter().map(|(.., number)| number).collect())
 }
 
 /// Try deliveries again now, dead ones too, as if for the first time.
@@ -150,12 +142,12 @@ pub(crate) struct PushRetry {
     #[command(flatten)]
     which: DeliverySelection,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for PushRetry {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        self.which.send_for_each(&self.server, &out, |number| OutboxRequest::Retry { number })
+        self.which.send_for_each(&self.server, &out, |number| RetryDelivery { number })
     }
 }
 
@@ -166,12 +158,12 @@ pub(crate) struct PushDrop {
     #[command(flatten)]
     which: DeliverySelection,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for PushDrop {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        self.which.send_for_each(&self.server, &out, |number| OutboxRequest::Drop { number })
+        self.which.send_for_each(&self.server, &out, |number| DropDelivery { number })
     }
 }
 
@@ -196,50 +188,26 @@ pub(crate) struct PushTest {
     #[arg(long, value_name = "REF", value_parser = reference)]
     token: Option<SecretRef>,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for PushTest {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
-        let config = self.server.config()?;
-        let webhook = Webhook { url: self.url, token: self.token, scheme: self.scheme, credentials: self.credentials };
-        let tried = wait(async { try_webhook(&config, webhook).await.map_err(AdminError::Failed) })?;
-        let (accepted, words) = describe_outcome(&tried.delivered.outcome);
-        let WebhookTrial { id, body, delivered } = tried;
-        let took = u64::try_from(delivered.took.as_millis()).unwrap_or(u64::MAX);
+        let Self { url, scheme, credentials, token, server } = self;
+        let text = |reference: Option<SecretRef>| reference.map(|reference| reference.to_string());
+        let tried = server.ask(TestWebhook { url, token: text(token), scheme, credentials: text(credentials) })?;
+        let WebhookTrial { id, accepted, result, took_ms, body } = tried;
         if out.is_json() {
-            let told = json!({"id": id, "accepted": accepted, "result": words, "tookMs": took});
-            out.document(&told.to_string())?;
+            let shown = json!({"id": id, "accepted": accepted, "result": result, "tookMs": took_ms});
+            out.document(&shown.to_string())?;
         }
         out.text(|fields| {
             fields.field("Delivery ID", &id);
             fields.field("Body", &body);
-            fields.field("Result", &words);
-            fields.field("Took", &format!("{took} ms"));
+            fields.field("Result", &result);
+            fields.field("Took", &format!("{took_ms} ms"));
         })?;
         Ok(if accepted { Exit::Done } else { Exit::Failed })
-    }
-}
-
-/// Whether a sample was accepted, and what happened in words.
-fn describe_outcome(outcome: &DeliveryOutcome) -> (bool, String) {
-    match outcome {
-        DeliveryOutcome::Accepted { status } => (true, format!("accepted with HTTP {status}")),
-        DeliveryOutcome::Refused { status, retry_after: None } => {
-            (false, format!("refused with HTTP {status}; a delivery would be tried again"))
-        }
-        DeliveryOutcome::Refused { status, retry_after: Some(after) } => {
-            (false, format!("refused with HTTP {status}; a delivery would be tried again after {} s", after.as_secs()))
-        }
-        DeliveryOutcome::Gone { status } => {
-            (false, format!("gone with HTTP {status}; nothing more would be delivered"))
-        }
-        DeliveryOutcome::Forbidden { reason } => (false, format!("not called: {reason}")),
-        DeliveryOutcome::Unreachable { reason }
-        | DeliveryOutcome::NoAnswer { reason }
-        | DeliveryOutcome::NotAttempted { reason } => {
-            (false, format!("no answer: {reason}; a delivery would be tried again"))
-        }
     }
 }
 
@@ -252,51 +220,21 @@ fn reference(text: &str) -> Result<SecretRef, String> {
     }
 }
 
-fn list(config: &Config, wanted: OutboxRequest) -> Result<Vec<DeliveryView>, Stop> {
-    match wait(run_outbox_request(config, wanted))? {
-        OutboxResponse::Letters(deliveries) => Ok(deliveries),
-        OutboxResponse::Letter(_) | OutboxResponse::Failed(_) => Err(unexpected_response()),
-    }
-}
-
-fn load_delivery(config: &Config, wanted: OutboxRequest, number: i64) -> Result<DeliveryView, Stop> {
-    match wait(run_outbox_request(config, wanted))? {
-        OutboxResponse::Letter(Some(delivery)) => Ok(*delivery),
-        OutboxResponse::Letter(None) => {
-            let none = format!("there is no delivery {number}; what was delivered is not kept");
-            Err(Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_DELIVERY"), none)
-                .hint("sabir push list shows the numbers")
-                .into())
-        }
-        OutboxResponse::Letters(_) | OutboxResponse::Failed(_) => Err(unexpected_response()),
-    }
-}
-
-fn unexpected_response() -> Stop {
-    problem(AdminError::Failed("the server answers something else than it was asked; is it another version?".into()))
-        .into()
-}
-
-fn print_deliveries(out: &Output, deliveries: &[DeliveryView]) -> Ran {
-    if out.is_json() {
-        out.document(&json!({"deliveries": deliveries.iter().map(delivery_json).collect::<Vec<_>>()}).to_string())?;
-    }
+fn print_deliveries(out: &Output, deliveries: Vec<DeliveryView>) -> Ran {
+    let list = DeliveryList { deliveries };
+    print_json(out, &list)?;
     out.text(|fields| {
-        deliveries.iter().for_each(|delivery| write_fields(fields, delivery));
-        fields.field("Total", &deliveries.len().to_string());
+        list.deliveries.iter().for_each(|delivery| write_fields(fields, delivery));
+        fields.field("Total", &list.deliveries.len().to_string());
     })?;
     Ok(Exit::Done)
 }
 
-/// A delivery in JSON, with its state.
-fn delivery_json(delivery: &DeliveryView) -> Value {
-    let mut all = serde_json::to_value(delivery).unwrap_or_default();
-    all["state"] = json!(state_name(delivery));
-    all
-}
-
-fn state_name(delivery: &DeliveryView) -> &'static str {
-    if delivery.buried.is_some() { "dead" } else { "waiting" }
+const fn state_name(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Waiting => "waiting",
+        DeliveryState::Dead => "dead",
+    }
 }
 
 /// Shows a delivery as fields.
@@ -306,7 +244,7 @@ fn write_fields(fields: &mut Fields, delivery: &DeliveryView) {
         (first, last) => format!("{first} to {last}"),
     };
     fields.field("Delivery", &delivery.number.to_string());
-    fields.field("State", state_name(delivery));
+    fields.field("State", state_name(delivery.state));
     fields.field("Task ID", &delivery.task_id);
     fields.field("Config ID", &delivery.config_id);
     fields.maybe("Receiver", delivery.receiver.as_deref());

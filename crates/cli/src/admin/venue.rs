@@ -1,14 +1,14 @@
 //! `sabir venue …`: the places that the booking network of a server can book.
 
-use super::{ServerFiles, problem, wait};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{ErrorCode, Outcome, Problem, Stop};
+use crate::problem::{Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::admin::{AdminError, NetworkRequest, NetworkResponse, ROWS_MAX, VenueView, run_network_request};
+use sabir_server::admin::{AddVenue, EnableVenue, ImportVenueFile, ImportVenues, ListVenues, ROWS_MAX, VenueView};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -27,32 +27,31 @@ pub(crate) struct VenueImport {
     /// The file.
     file: PathBuf,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for VenueImport {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        // The server may run somewhere else, so the path counts from where it was typed.
-        let path =
-            std::path::absolute(&self.file).map_err(|e| Problem::usage(format!("{}: {e}", self.file.display())))?;
+        let wrong = |error: &dyn std::fmt::Display| Problem::usage(format!("{}: {error}", self.file.display()));
+        // The server may run in another directory, so the path counts from where it was typed.
+        let path = std::path::absolute(&self.file).map_err(|error| wrong(&error))?;
         if out.shows_progress() {
             out.spin(0, &format!("importing {}", path.display()));
         }
-        let said = ask(&self.server, NetworkRequest::ImportVenues { path });
+        let imported = if self.server.is_remote() {
+            let text = std::fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+            self.server.ask(ImportVenues { rows: serde_json::from_str(&text).map_err(|error| wrong(&error))? })
+        } else {
+            self.server.ask(ImportVenueFile { path })
+        };
         out.clear_progress();
-        match said? {
-            NetworkResponse::Imported { added, replaced } => {
-                if out.is_json() {
-                    out.document(&json!({"added": added, "replaced": replaced}).to_string())?;
-                }
-                out.text(|fields| {
-                    fields.field("Added", &added.to_string());
-                    fields.field("Replaced", &replaced.to_string());
-                })?;
-                Ok(Exit::Done)
-            }
-            _ => Err(unexpected_response()),
-        }
+        let imported = imported?;
+        print_json(&out, &imported)?;
+        out.text(|fields| {
+            fields.field("Added", &imported.added.to_string());
+            fields.field("Replaced", &imported.replaced.to_string());
+        })?;
+        Ok(Exit::Done)
     }
 }
 
@@ -101,7 +100,7 @@ pub(crate) struct VenueAdd {
     #[arg(long = "slot", value_name = "ID=TIME=CAPACITY", value_parser = slot)]
     slots: Vec<Value>,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for VenueAdd {
@@ -126,7 +125,7 @@ impl Verb for VenueAdd {
         put("referral_fee_pct", self.referral_fee_pct.map(Into::into));
         put("slots", (!self.slots.is_empty()).then(|| self.slots.into()));
         let row = Value::Object(row);
-        print_venue(&out, ask(&self.server, NetworkRequest::AddVenue { row })?, "")
+        print_venue(&out, &self.server.ask(AddVenue { row })?)
     }
 }
 
@@ -148,7 +147,7 @@ pub(crate) struct VenueList {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for VenueList {
@@ -156,15 +155,12 @@ impl Verb for VenueList {
         if !(1..=ROWS_MAX).contains(&self.limit) {
             return Err(Problem::usage(format!("--limit is between 1 and {ROWS_MAX}")).into());
         }
-        let Self { terms, category, location, limit, server: place } = self;
-        let order = NetworkRequest::Venues { terms, category, location, limit };
-        let NetworkResponse::Venues(venues) = ask(&place, order)? else { return Err(unexpected_response()) };
-        if out.is_json() {
-            out.document(&json!({"venues": venues}).to_string())?;
-        }
+        let Self { terms, category, location, limit, server } = self;
+        let list = server.ask(ListVenues { terms, category, location, limit })?;
+        print_json(&out, &list)?;
         out.text(|fields| {
-            venues.iter().for_each(|venue| write_fields(fields, venue));
-            fields.field("Total", &venues.len().to_string());
+            list.venues.iter().for_each(|venue| write_fields(fields, venue));
+            fields.field("Total", &list.venues.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -176,13 +172,12 @@ pub(crate) struct VenueDisable {
     /// Its slug.
     slug: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for VenueDisable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkRequest::EnableVenue { slug: self.slug.clone(), active: false };
-        print_venue(&out, ask(&self.server, order)?, &self.slug)
+        print_venue(&out, &self.server.ask(EnableVenue { slug: self.slug, active: false })?)
     }
 }
 
@@ -192,32 +187,19 @@ pub(crate) struct VenueEnable {
     /// Its slug.
     slug: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for VenueEnable {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkRequest::EnableVenue { slug: self.slug.clone(), active: true };
-        print_venue(&out, ask(&self.server, order)?, &self.slug)
+        print_venue(&out, &self.server.ask(EnableVenue { slug: self.slug, active: true })?)
     }
 }
 
-/// Shows the venue in a response.
-fn print_venue(out: &Output, said: NetworkResponse, slug: &str) -> Outcome {
-    match said {
-        NetworkResponse::Venue(Some(venue)) => {
-            if out.is_json() {
-                out.document(&json!(venue).to_string())?;
-            }
-            out.text(|fields| write_fields(fields, &venue))?;
-            Ok(Exit::Done)
-        }
-        NetworkResponse::Venue(None) => {
-            let unknown = Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_VENUE"), format!("there is no venue {slug}"));
-            Err(unknown.hint("sabir venue list shows all of them").into())
-        }
-        _ => Err(unexpected_response()),
-    }
+fn print_venue(out: &Output, venue: &VenueView) -> Outcome {
+    print_json(out, venue)?;
+    out.text(|fields| write_fields(fields, venue))?;
+    Ok(Exit::Done)
 }
 
 fn write_fields(fields: &mut Fields, venue: &VenueView) {
@@ -245,17 +227,4 @@ fn slot(text: &str) -> Result<Value, String> {
     };
     let capacity: u32 = capacity.parse().map_err(|_| wrong())?;
     Ok(json!({"id": id, "time": time, "capacity": capacity}))
-}
-
-/// Sends a request about the booking network. A refusal becomes a problem.
-pub(super) fn ask(server: &ServerFiles, order: NetworkRequest) -> Result<NetworkResponse, Stop> {
-    match wait(run_network_request(&server.config()?, order))? {
-        NetworkResponse::Failed(why) => Err(Problem::new(ErrorCode::Vendor("SABIR_ERR_REFUSED"), why).into()),
-        said => Ok(said),
-    }
-}
-
-pub(super) fn unexpected_response() -> Stop {
-    problem(AdminError::Failed("the server answers something else than it was asked; is it another version?".into()))
-        .into()
 }

@@ -1,16 +1,14 @@
 //! `sabir webhook …`: the webhooks that are told of changes to the bookings of a key.
 
-use super::venue::{ask, unexpected_response};
-use super::{ServerFiles, wait};
+use super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::problem::{ErrorCode, Outcome, Problem};
+use crate::problem::{Outcome, Problem};
 use crate::render::Fields;
 use clap::Args;
-use sabir_server::admin::{Expect, NetworkRequest, NetworkResponse, SubscriptionView};
-use serde_json::json;
+use sabir_server::admin::{ListSubscriptions, RotateSubscription, Subscribe, SubscriptionView, Unsubscribe};
 
 /// Have a URL told of what happens to the bookings of a key.
 ///
@@ -33,21 +31,16 @@ pub(crate) struct WebhookAdd {
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<String>,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for WebhookAdd {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let Self { key, url, events, server: place } = self;
+        let Self { key, url, events, server } = self;
         if !url::Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
             return Err(Problem::usage("--url is not an address that can be called; write https://HOST/PATH").into());
         }
-        let keys = wait(place.open(Expect::Existing)?.keys())?;
-        if !keys.iter().any(|known| known.id.as_str() == key) {
-            let unknown = Problem::new(ErrorCode::Vendor("SABIR_ERR_UNKNOWN_KEY"), format!("there is no key {key}"));
-            return Err(unknown.hint("sabir key list shows the ids").into());
-        }
-        print_webhook(&out, ask(&place, NetworkRequest::Subscribe { key, url, events })?, "")
+        print_webhook(&out, &server.ask(Subscribe { key, url, events })?)
     }
 }
 
@@ -58,21 +51,16 @@ pub(crate) struct WebhookList {
     #[arg(long, value_name = "KEY_ID")]
     key: Option<String>,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for WebhookList {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkRequest::Subscriptions { key: self.key };
-        let NetworkResponse::Subscriptions(all) = ask(&self.server, order)? else {
-            return Err(unexpected_response());
-        };
-        if out.is_json() {
-            out.document(&json!({"webhooks": all}).to_string())?;
-        }
+        let list = self.server.ask(ListSubscriptions { key: self.key })?;
+        print_json(&out, &list)?;
         out.text(|fields| {
-            all.iter().for_each(|one| write_fields(fields, one));
-            fields.field("Total", &all.len().to_string());
+            list.webhooks.iter().for_each(|one| write_fields(fields, one));
+            fields.field("Total", &list.webhooks.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -90,14 +78,13 @@ pub(crate) struct WebhookRotate {
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     overlap: u64,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for WebhookRotate {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
         let overlap_seconds = self.overlap.saturating_mul(3600);
-        let order = NetworkRequest::RotateSubscription { id: self.id.clone(), overlap_seconds };
-        print_webhook(&out, ask(&self.server, order)?, &self.id)
+        print_webhook(&out, &self.server.ask(RotateSubscription { id: self.id, overlap_seconds })?)
     }
 }
 
@@ -107,34 +94,22 @@ pub(crate) struct WebhookRemove {
     /// Its id, as sabir webhook list shows it.
     id: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for WebhookRemove {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let order = NetworkRequest::Unsubscribe { id: self.id.clone() };
-        print_webhook(&out, ask(&self.server, order)?, &self.id)
+        print_webhook(&out, &self.server.ask(Unsubscribe { id: self.id })?)
     }
 }
 
-fn print_webhook(out: &Output, said: NetworkResponse, id: &str) -> Outcome {
-    match said {
-        NetworkResponse::Subscription(Some(webhook)) => {
-            if out.is_json() {
-                out.document(&json!(webhook).to_string())?;
-            }
-            out.text(|fields| write_fields(fields, &webhook))?;
-            if webhook.secret.is_some() {
-                out.note("The secret is shown this once; give it to the receiver.");
-            }
-            Ok(Exit::Done)
-        }
-        NetworkResponse::Subscription(None) => {
-            let unknown = Problem::new(ErrorCode::Vendor("SABIR_ERR_NO_WEBHOOK"), format!("there is no webhook {id}"));
-            Err(unknown.hint("sabir webhook list shows all of them").into())
-        }
-        _ => Err(unexpected_response()),
+fn print_webhook(out: &Output, webhook: &SubscriptionView) -> Outcome {
+    print_json(out, webhook)?;
+    out.text(|fields| write_fields(fields, webhook))?;
+    if webhook.secret.is_some() {
+        out.note("The secret is shown this once; give it to the receiver.");
     }
+    Ok(Exit::Done)
 }
 
 fn write_fields(fields: &mut Fields, webhook: &SubscriptionView) {

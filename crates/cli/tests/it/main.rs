@@ -26,7 +26,7 @@
 //! | what is typed is what is sent | `call` |
 //! | the command line, whatever the agent does | `bad_agents`, `manual`, `commands`, `human_output`, `trust`, `xpr`, `mcp` |
 //! | a cassette stands in for an agent and tells when it has changed | `cassettes` |
-//! | a server is administered by commands, running or not | `admin` |
+//! | a server is administered by commands, running or not, and over its API | `admin`, `admin_api` |
 //! | an envelope of the booking network is done once, and nothing but what its key is for | `envelopes`, `envelope` |
 //! | venues, bookings and subscriptions are administered, and the same network answers over A2A | `network`, `federation` |
 //! | waiting tasks are found in one place, runaway tasks are stopped, and calls do not go in circles | `inbox`, `call_cycles` |
@@ -61,6 +61,7 @@ mod test_server;
 mod upstream;
 
 mod admin;
+mod admin_api;
 mod agent_kinds;
 mod agent_native_callbacks;
 mod agent_registry;

@@ -8,6 +8,10 @@
 //! The words of the booking network stand beside them. `query` covers its intents that only read and `booking` those
 //! that book; each includes the ones before it, and `full` includes payments. Elsewhere both only permit reading.
 //! `from:ID` names an agent that envelopes under the key may come from.
+//!
+//! `admin` and `admin.read` are about the server itself: change it, or look at all of it. They cover no call to an agent,
+//! and only a credential that names them has them: one without scopes may do everything that callers may do, and nothing
+//! that operators do.
 
 use super::{Action, DecisionTrace, RequestedAccess, Rules};
 use crate::authn::Scheme;
@@ -122,7 +126,42 @@ pub(crate) fn senders(identity: &Identity) -> Vec<&str> {
 }
 
 /// The words that stand alone; `skill:ID` and `agent:NAME` have a name behind them.
-pub const WORDS: [&str; 8] = ["send", "read", "cancel", "push", "card", "full", "query", "booking"];
+pub const WORDS: [&str; 10] = ["send", "read", "cancel", "push", "card", "full", "query", "booking", ADMIN, ADMIN_READ];
+const ADMIN: &str = "admin";
+const ADMIN_READ: &str = "admin.read";
+
+/// What an operator wants of the server itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminAction {
+    /// Read anything: `admin.read` or `admin`.
+    Look,
+    /// Change something: `admin`.
+    Change,
+}
+
+/// Whether the caller's credential names the scope for administering the server.
+pub(crate) fn check_admin<F: Fetch>(rules: &Rules<F>, identity: &Identity, action: AdminAction) -> Result<(), Refusal> {
+    let Some(scheme) = identity.scheme() else {
+        return Err(Refusal::missing_credential("Operators say who they are: send a key with the scope admin".into()));
+    };
+    let words = scope_words(rules, identity).unwrap_or_default();
+    if !includes_agent(rules, &words) {
+        return Err(Refusal::forbidden(
+            scheme,
+            "scope_agent",
+            "This credential is for certain agents, and not for the server",
+        ));
+    }
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    match action {
+        AdminAction::Look if has(ADMIN_READ) || has(ADMIN) => Ok(()),
+        AdminAction::Change if has(ADMIN) => Ok(()),
+        AdminAction::Look => {
+            Err(Refusal::forbidden(scheme, "scope_admin", "This credential lacks the scope admin.read"))
+        }
+        AdminAction::Change => Err(Refusal::forbidden(scheme, "scope_admin", "This credential lacks the scope admin")),
+    }
+}
 
 /// Whether the caller's credential is for this agent.
 pub(crate) fn is_for_agent<F: Fetch>(rules: &Rules<F>, identity: &Identity) -> bool {

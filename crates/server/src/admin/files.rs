@@ -3,25 +3,19 @@
 //! Backup and check work while a server runs. Restoring and deleting need the store for themselves; a running server
 //! deletes old tasks itself, see `[retention]`.
 
-use super::{AdminError, now};
+use super::service::now;
+use super::{AdminError, AdminErrorCode};
 use crate::config::Config;
 use crate::retention::before;
-use sabir_gateway::exchange_log;
 use sabir_proto::AgentName;
 pub use sabir_store::{CheckProgress, CheckReport, CopyError, CopyReport};
-use sabir_store::{ExistingStore, OpenError, StoreUrl, WriterMode};
+use sabir_store::{ExistingStore, StoreUrl, WriterMode};
 use std::path::Path;
 use std::time::Duration;
 
-/// The recorded requests and responses about a task, oldest first, as JSON.
-pub fn exchanges(config: &Config, task: &str) -> Result<Vec<serde_json::Value>, AdminError> {
-    let path = config.exchange_log_directory().map_err(AdminError::Url)?.ok_or(OpenError::InMemory)?;
-    Ok(exchange_log::read_exchanges(&path, task).map_err(|e| OpenError::Io { path, reason: e.to_string() })?)
-}
-
 /// The URL of the store of a configuration.
 fn url(config: &Config) -> Result<StoreUrl, AdminError> {
-    config.store_url().map_err(AdminError::Url)
+    config.store_url().map_err(|problem| AdminError::new(AdminErrorCode::NoStore, problem))
 }
 
 /// Whether a server has run with a configuration, or a key was made for one.

@@ -1,71 +1,107 @@
 //! Trying a webhook: one sample delivery, under the same policy and with the same signatures as a real one.
 
-use crate::auth_setup::ConfiguredSecrets;
-use crate::config::Config;
+use super::AdminError;
+use super::operation::{Endpoint, OperationAccess, Perform, StorePart};
+use super::service::{AdminService, Operator};
 use crate::metrics::Metrics;
-use crate::public_address::public_address;
 use crate::tokio_host::TokioHost;
 use crate::webhook_delivery;
 use prometheus_client::registry::Registry;
-pub use sabir_engine::{DeliveryOutcome, DeliveryResult};
-use sabir_engine::{DeliveryRequest, Host as _, PushTransport as _, delivery_id};
-use sabir_guard::authenticator::SecretResolver as _;
+use sabir_engine::{DeliveryOutcome, DeliveryRequest, Host as _, PushTransport as _, delivery_id};
+use sabir_guard::authenticator::SecretResolver;
 use sabir_proto::{
     AgentName, Authentication, Caller, ContextId, Event, FrozenEvent, PushConfig, Secret, Seq, Stamp, StatusUpdate,
     TaskId, TaskState, TaskStatus, Tenant,
 };
 use sabir_store::{Scope, SecretRef, TaskStore};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A webhook as its client would register it.
-#[derive(Debug, Clone, Default)]
-pub struct Webhook {
+/// Sends a sample to a webhook, as the server sends its deliveries. The sample reports the end of a task that does not
+/// exist, and nothing is kept.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TestWebhook {
     /// The URL of the webhook.
     pub url: String,
-    /// The token that each delivery carries.
-    pub token: Option<SecretRef>,
+    /// The reference to the token that each delivery carries: `env:NAME` or `file:PATH`.
+    pub token: Option<String>,
     /// The authentication scheme of the receiver.
     pub scheme: Option<String>,
-    /// The credentials for that scheme.
-    pub credentials: Option<SecretRef>,
-}
-
-impl Webhook {
-    /// The push configuration that such a client would register.
-    fn register(self, secrets: &ConfiguredSecrets) -> Result<PushConfig, String> {
-        let reveal = |what: Option<SecretRef>| what.map(|what| secrets.resolve(&what)).transpose();
-        let text = |secret: Secret| secret.expose().to_owned();
-        let credentials = reveal(self.credentials)?.map(text);
-        let authentication = self.scheme.map(|scheme| Authentication { scheme, credentials });
-        Ok(PushConfig {
-            id: Some("sample".into()),
-            url: self.url,
-            token: reveal(self.token)?.map(text),
-            authentication,
-        })
-    }
+    /// The reference to the credentials for that scheme.
+    pub credentials: Option<String>,
 }
 
 /// A sample delivery and its result.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct WebhookTrial {
     /// The id of the delivery.
     pub id: String,
+    /// Whether the webhook accepted it.
+    pub accepted: bool,
+    /// What happened, in words.
+    pub result: String,
+    pub took_ms: u64,
     /// The body that was sent.
     pub body: String,
-    /// The result of the attempt.
-    pub delivered: DeliveryResult,
 }
 
-/// Sends a sample to a webhook, as a server with this configuration would. An error names the configuration key.
-pub async fn try_webhook(config: &Config, webhook: Webhook) -> Result<WebhookTrial, String> {
-    let public = public_address(config, config.server.listen);
-    let metrics = Metrics::register(&mut Registry::default());
-    let nothing = TaskStore::in_memory();
-    let courier = webhook_delivery::webhook_client(config, &public, &nothing, metrics)?;
-    let parcel = sample(webhook.register(&ConfiguredSecrets::new(config))?)?;
-    let (id, body) = (parcel.id.clone(), String::from_utf8_lossy(&parcel.event.json).into_owned());
-    Ok(WebhookTrial { id, body, delivered: courier.deliver(parcel).await })
+impl Perform for TestWebhook {
+    const ACCESS: OperationAccess = OperationAccess::Change;
+    const STORE: StorePart = StorePart::Guard;
+    const ENDPOINT: Endpoint = Endpoint::post("/deliveries/test", "Send a sample to a webhook");
+
+    async fn perform(self, service: &AdminService, _: &Operator) -> Result<WebhookTrial, AdminError> {
+        let metrics = Metrics::register(&mut Registry::default());
+        let nothing = TaskStore::in_memory();
+        let client = webhook_delivery::webhook_client(&service.config, &service.public, &nothing, metrics);
+        let client = client.map_err(AdminError::refused)?;
+        let request = sample(self.push_config(&*service.secrets).map_err(AdminError::refused)?);
+        let request = request.map_err(AdminError::refused)?;
+        let (id, body) = (request.id.clone(), String::from_utf8_lossy(&request.event.json).into_owned());
+        let delivered = client.deliver(request).await;
+        let (accepted, result) = describe_outcome(&delivered.outcome);
+        let took_ms = u64::try_from(delivered.took.as_millis()).unwrap_or(u64::MAX);
+        Ok(WebhookTrial { id, accepted, result, took_ms, body })
+    }
+}
+
+impl TestWebhook {
+    /// The push configuration that a client with these terms would register.
+    fn push_config(self, secrets: &dyn SecretResolver) -> Result<PushConfig, String> {
+        let text = |reference: Option<String>| -> Result<Option<String>, String> {
+            let Some(reference) = reference else { return Ok(None) };
+            let reference = SecretRef::parse(&reference).map_err(|error| error.to_string())?;
+            secrets.resolve(&reference).map(|secret: Secret| Some(secret.expose().to_owned()))
+        };
+        let credentials = text(self.credentials)?;
+        let authentication = self.scheme.map(|scheme| Authentication { scheme, credentials });
+        Ok(PushConfig { id: Some("sample".into()), url: self.url, token: text(self.token)?, authentication })
+    }
+}
+
+/// Whether a sample was accepted, and what happened in words.
+fn describe_outcome(outcome: &DeliveryOutcome) -> (bool, String) {
+    match outcome {
+        DeliveryOutcome::Accepted { status } => (true, format!("accepted with HTTP {status}")),
+        DeliveryOutcome::Refused { status, retry_after: None } => {
+            (false, format!("refused with HTTP {status}; a delivery would be tried again"))
+        }
+        DeliveryOutcome::Refused { status, retry_after: Some(after) } => {
+            (false, format!("refused with HTTP {status}; a delivery would be tried again after {} s", after.as_secs()))
+        }
+        DeliveryOutcome::Gone { status } => {
+            (false, format!("gone with HTTP {status}; nothing more would be delivered"))
+        }
+        DeliveryOutcome::Forbidden { reason } => (false, format!("not called: {reason}")),
+        DeliveryOutcome::Unreachable { reason }
+        | DeliveryOutcome::NoAnswer { reason }
+        | DeliveryOutcome::NotAttempted { reason } => {
+            (false, format!("no answer: {reason}; a delivery would be tried again"))
+        }
+    }
 }
 
 /// The completion of a task that does not exist.

@@ -35,7 +35,7 @@ impl std::fmt::Debug for CardTracker {
 
 /// The decision about a fetched card.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CardDecision {
+pub(crate) enum CardDecision {
     /// It is the card that is in use.
     Unchanged,
     /// It is the first card, and is used from now on.

@@ -1,12 +1,11 @@
 //! Opens the sockets of a server: for callers, and for commands of operators.
 
-use crate::admin::{GuardRequestHandler, NetworkAdmin};
+use crate::admin::AdminService;
 use crate::card::PublicAddress;
 use crate::config::Config;
 use crate::operator_socket::OperatorSocket;
 use crate::public_address::{authorities, public_address};
 use crate::start_error::StartError;
-use sabir_engine::{Engine, TaskLog};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -32,18 +31,12 @@ impl HttpListener {
 }
 
 /// Opens the socket for commands of operators. A server works without one, too.
-pub(super) fn listen_to_operator(
-    config: &Config,
-    log: Arc<dyn TaskLog>,
-    engine: Engine,
-    network_admin: NetworkAdmin,
-    guard: GuardRequestHandler,
-) -> Option<OperatorSocket> {
+pub(super) fn listen_to_operator(config: &Config, service: Arc<AdminService>) -> Option<OperatorSocket> {
     let file = config.data_file().ok().flatten()?;
-    match OperatorSocket::listen(&file, log, engine, network_admin, guard) {
+    match OperatorSocket::listen(&file, service) {
         Ok(operator) => Some(operator),
         Err(error) => {
-            tracing::warn!(%error, "no admin socket: sabir push and sabir inbox need this server stopped");
+            tracing::warn!(%error, "no admin socket: commands that administer this server need it stopped");
             None
         }
     }

@@ -32,6 +32,7 @@ pub(super) const TASK_LOG: FileFormat = FileFormat {
         include_str!("migrations/0002_agent_data.sql"),
         include_str!("migrations/0003_history_of_open_tasks.sql"),
         include_str!("migrations/0004_stored_bytes.sql"),
+        include_str!("migrations/0005_operators.sql"),
     ],
 };
 

@@ -1,13 +1,16 @@
 //! Cards of remote agents: the card that the server shows for one, the cards that the server has seen, and approval.
 
-use super::super::{ServerFiles, wait};
+use super::super::{ServerTarget, print_json};
 use crate::Invocation;
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use clap::Args;
-use sabir_server::admin::{CardDecision, Expect, PinnedInterface, StoredCard, parse_card_form};
-use serde_json::{Value, json};
+use sabir_server::admin::{
+    AgentCardDocument, ApproveAgent, PinnedInterfaceView, RefreshAgent, ShowAgentCard, ShowAgentHistory,
+    parse_card_form,
+};
+use serde_json::Value;
 
 /// Show the card that this server shows for an agent, in any dialect.
 ///
@@ -23,7 +26,7 @@ pub(crate) struct AgentCardShow {
     #[arg(long = "as", value_name = "FORM", default_value = "1.0")]
     form: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AgentCardShow {
@@ -32,9 +35,9 @@ impl Verb for AgentCardShow {
             Problem::usage(format!("--as {}: there are 1.0, hybrid, 0.3, 0.2, 0.1, agent-native and xpr", self.form))
                 .hint("sabir agent card --help")
         };
-        let form = parse_card_form(&self.form).ok_or_else(unknown)?;
-        let config = self.server.config()?;
-        let card = wait(self.server.open(Expect::Any)?.agent_card(&config, &self.name, form))?;
+        parse_card_form(&self.form).ok_or_else(unknown)?;
+        let AgentCardDocument { card } = self.server.ask(ShowAgentCard { name: self.name, form: self.form })?;
+        let card = card.as_str().to_owned();
         let pretty = serde_json::from_str::<Value>(&card).and_then(|card| serde_json::to_string_pretty(&card));
         if out.is_json() {
             out.document(&card)?;
@@ -51,30 +54,25 @@ pub(crate) struct AgentHistory {
     /// The name of the agent.
     name: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AgentHistory {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.server.config()?;
-        let one = wait(self.server.open(Expect::Any)?.agent(&config, &self.name))?;
-        if out.is_json() {
-            let cards: Vec<Value> = one.cards.iter().map(kept_card_json).collect();
-            out.document(&json!({"name": one.name, "cards": cards}).to_string())?;
-            return Ok(Exit::Done);
-        }
+        let history = self.server.ask(ShowAgentHistory { name: self.name })?;
+        print_json(&out, &history)?;
         out.text(|fields| {
-            for kept in &one.cards {
-                fields.field("Card", &format!("{} {}", kept.number, kept.observation.state.name()));
-                fields.field("Seen", &kept.observation.at.to_string());
-                fields.field("Digest", &kept.observation.digest);
-                fields.field("Interface", &pinned_interface(&kept.observation.pin));
-                fields.field("Signed by", kept.observation.pin.signer.as_deref().unwrap_or("no trusted key"));
-                if !kept.observation.changes.is_empty() {
-                    fields.field("Changed", &kept.observation.changes.join(", "));
+            for kept in &history.cards {
+                fields.field("Card", &format!("{} {}", kept.number, kept.standing));
+                fields.field("Seen", &kept.seen_at.to_string());
+                fields.field("Digest", &kept.digest);
+                fields.field("Interface", &pinned_interface(&kept.interface));
+                fields.field("Signed by", kept.signer.as_deref().unwrap_or("no trusted key"));
+                if !kept.changes.is_empty() {
+                    fields.field("Changed", &kept.changes.join(", "));
                 }
             }
-            fields.field("Total", &one.cards.len().to_string());
+            fields.field("Total", &history.cards.len().to_string());
         })?;
         Ok(Exit::Done)
     }
@@ -86,31 +84,21 @@ pub(crate) struct AgentRefresh {
     /// The name of the agent.
     name: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AgentRefresh {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.server.config()?;
-        let settled = wait(self.server.open(Expect::Any)?.refresh_agent(&config, &self.name))?;
-        let (word, changes) = match &settled {
-            CardDecision::Unchanged => ("same", &[][..]),
-            CardDecision::First => ("first", &[][..]),
-            CardDecision::Replaced(changes) => ("used", &changes[..]),
-            CardDecision::Held(changes) => ("held", &changes[..]),
-        };
-        if out.is_json() {
-            out.document(&json!({"name": self.name, "card": word, "changes": changes}).to_string())?;
-            return Ok(Exit::Done);
-        }
+        let refreshed = self.server.ask(RefreshAgent { name: self.name })?;
+        print_json(&out, &refreshed)?;
         out.text(|fields| {
-            fields.field("Agent", &self.name);
-            fields.field("Card", word);
-            if !changes.is_empty() {
-                fields.field("Changed", &changes.join(", "));
+            fields.field("Agent", &refreshed.name);
+            fields.field("Card", &refreshed.card);
+            if !refreshed.changes.is_empty() {
+                fields.field("Changed", &refreshed.changes.join(", "));
             }
-            if word == "held" {
-                fields.field("Next", &format!("sabir agent approve {}", self.name));
+            if refreshed.card == "held" {
+                fields.field("Next", &format!("sabir agent approve {}", refreshed.name));
             }
         })?;
         Ok(Exit::Done)
@@ -123,36 +111,23 @@ pub(crate) struct AgentApprove {
     /// The name of the agent.
     name: String,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AgentApprove {
     fn run(self, Invocation { out, .. }: Invocation) -> Outcome {
-        let config = self.server.config()?;
-        let card = wait(self.server.open(Expect::Existing)?.approve_agent(&config, &self.name))?;
-        if out.is_json() {
-            out.document(&kept_card_json(&card).to_string())?;
-        }
+        let card = self.server.ask(ApproveAgent { name: self.name.clone() })?;
+        print_json(&out, &card)?;
         out.text(|fields| {
             fields.field("Approved", &format!("card {} of {}", card.number, self.name));
-            fields.field("Changed", &card.observation.changes.join(", "));
-            fields.field("Pinned", &pinned_interface(&card.observation.pin));
+            fields.field("Changed", &card.changes.join(", "));
+            fields.field("Pinned", &pinned_interface(&card.interface));
         })?;
         Ok(Exit::Done)
     }
 }
 
 /// The pinned interface, on one line.
-pub(super) fn pinned_interface(pin: &PinnedInterface) -> String {
-    format!("{} {} at {}", pin.binding, pin.version, pin.address)
-}
-
-pub(super) fn kept_card_json(kept: &StoredCard) -> Value {
-    let seen = &kept.observation;
-    json!({
-        "number": kept.number, "standing": seen.state.name(), "seenAt": seen.at, "url": seen.url,
-        "digest": seen.digest, "changes": seen.changes,
-        "interface": {"binding": seen.pin.binding, "url": seen.pin.address, "version": seen.pin.version},
-        "signer": seen.pin.signer,
-    })
+pub(super) fn pinned_interface(pin: &PinnedInterfaceView) -> String {
+    format!("{} {} at {}", pin.binding, pin.version, pin.url)
 }

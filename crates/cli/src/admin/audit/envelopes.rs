@@ -1,17 +1,15 @@
 //! `sabir audit envelopes`: the envelopes that the booking network received, and the outcome of each.
 
 use crate::Invocation;
-use crate::admin::ServerFiles;
 use crate::admin::span::moment_past;
-use crate::admin::venue::{ask, unexpected_response};
+use crate::admin::{ServerTarget, print_json};
 use crate::cli::Verb;
 use crate::exit::Exit;
 use crate::problem::{Outcome, Problem};
 use crate::render::escape;
 use clap::Args;
 use sabir_proto::Timestamp;
-use sabir_server::admin::{EnvelopeQuery, EnvelopeView, NetworkRequest, NetworkResponse, ROWS_MAX};
-use serde_json::json;
+use sabir_server::admin::{EnvelopeView, ListEnvelopes, ROWS_MAX};
 
 /// Show envelopes that came to the booking network, the latest first: the sender, the intent and the outcome.
 ///
@@ -43,7 +41,7 @@ pub(crate) struct AuditEnvelopes {
     #[arg(long, value_name = "WHEN", value_parser = moment_past)]
     since: Option<Timestamp>,
     #[command(flatten)]
-    server: ServerFiles,
+    server: ServerTarget,
 }
 
 impl Verb for AuditEnvelopes {
@@ -51,17 +49,13 @@ impl Verb for AuditEnvelopes {
         if !(1..=ROWS_MAX).contains(&self.lines) {
             return Err(Problem::usage(format!("-n is between 1 and {ROWS_MAX}")).into());
         }
-        let Self { lines: limit, key, from, intent, status, since, server: place } = self;
-        let query = EnvelopeQuery { since, key, from, intent, status, limit };
-        let NetworkResponse::Envelopes(all) = ask(&place, NetworkRequest::Envelopes(query))? else {
-            return Err(unexpected_response());
-        };
-        if out.is_json() {
-            out.document(&json!({"envelopes": all}).to_string())?;
-            return Ok(Exit::Done);
-        }
-        for one in &all {
-            out.payload(&(escape(&record_line(one)) + "\n"))?;
+        let Self { lines: limit, key, from, intent, status, since, server } = self;
+        let list = server.ask(ListEnvelopes { since, key, from, intent, status, limit })?;
+        print_json(&out, &list)?;
+        if !out.is_json() {
+            for one in &list.envelopes {
+                out.payload(&(escape(&record_line(one)) + "\n"))?;
+            }
         }
         Ok(Exit::Done)
     }

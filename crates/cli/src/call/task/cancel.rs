@@ -2,7 +2,7 @@
 
 use super::TaskArgument;
 use crate::Invocation;
-use crate::admin::{ServerFiles, inbox};
+use crate::admin::{ServerTarget, inbox};
 use crate::call::{InterruptHandling, Session, run_session, send};
 use crate::cli::Verb;
 use crate::problem::Outcome;
@@ -43,7 +43,7 @@ impl Verb for TaskCancel {
             return inbox::cancel_tree(
                 &invocation,
                 self.which.typed(),
-                &ServerFiles::new(self.server_config, self.data),
+                &ServerTarget::local(self.server_config, self.data),
             );
         }
         let invocation = invocation.with_agent(self.which.agent())?;

@@ -1,6 +1,6 @@
 //! Answers that come too late, tested with a real server and a slow agent.
 
-use crate::admin::{Admin, Expect, NewKey};
+use crate::admin::{CreateKey, administer};
 use crate::config::Config;
 use crate::config::booking::AGENT;
 use crate::server::Server;
@@ -55,9 +55,8 @@ impl LateTest {
             format!("[server]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"sqlite:{}\"\n[network]\n", store.display());
         let mut config = Config::read(&text).unwrap();
         config.agent.push(config.network.as_ref().unwrap().section());
-        let admin = Admin::open(&config, "test", Expect::Any).unwrap();
-        let order = NewKey { owner: "o".into(), tier: Some("pro".into()), ..NewKey::default() };
-        let key = admin.create_key(order).await.unwrap().text.expose().to_owned();
+        let operation = CreateKey { owner: Some("o".into()), tier: Some("pro".into()), ..CreateKey::default() };
+        let key = administer(&config, operation).await.unwrap().key;
         let may = Arc::new(Semaphore::new(0));
         let agent: Arc<dyn AnyAgent> = Arc::new(SlowAgent { may: may.clone(), carried });
         let server = Server::start_with(config, HashMap::from([(AGENT.to_owned(), agent)])).await.unwrap();
