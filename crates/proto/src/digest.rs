@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 pub const SIGNATURES_MAX: usize = 16;
 /// The number of certificates that one signature of a card may bring.
 pub const CERTIFICATES_MAX: usize = 8;
-/// The shortest key that signs payloads of a booking network, in bytes.
+/// The shortest key that signs payloads of envelopes, in bytes.
 pub const ENVELOPE_KEY_BYTES_MIN: usize = 32;
 
 /// A canonical form of an agent card.
