@@ -78,4 +78,4 @@ pub use tasks::{
 pub use venues::{
     AddVenue, EnableVenue, ImportVenueFile, ImportVenues, ImportedVenues, ListVenues, SlotView, VenueList, VenueView,
 };
-pub use webhook::{TestWebhook, WebhookTrial};
+pub use webhook::{TestWebhook, WebhookSecret, WebhookTrial};

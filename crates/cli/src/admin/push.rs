@@ -10,7 +10,7 @@ use crate::render::Fields;
 use clap::Args;
 use sabir_server::admin::{
     AdminErrorCode, AdminOperation, DELIVERIES_MAX, DeliveryList, DeliveryState, DeliveryView, DropDelivery,
-    ListDeliveries, RetryDelivery, SecretRef, ShowDelivery, TestWebhook, WebhookTrial,
+    ListDeliveries, RetryDelivery, SecretRef, ShowDelivery, TestWebhook, WebhookSecret, WebhookTrial,
 };
 use serde_json::json;
 
@@ -194,8 +194,10 @@ pub(crate) struct PushTest {
 impl Verb for PushTest {
     fn run(self, Invocation { out, .. }: Invocation) -> Ran {
         let Self { url, scheme, credentials, token, server } = self;
-        let text = |reference: Option<SecretRef>| reference.map(|reference| reference.to_string());
-        let tried = server.ask(TestWebhook { url, token: text(token), scheme, credentials: text(credentials) })?;
+        let read = |reference: Option<SecretRef>| reference.as_ref().map(WebhookSecret::read).transpose();
+        let credentials = read(credentials).map_err(Problem::usage)?;
+        let token = read(token).map_err(Problem::usage)?;
+        let tried = server.ask(TestWebhook { url, token, scheme, credentials })?;
         let WebhookTrial { id, accepted, result, took_ms, body } = tried;
         if out.is_json() {
             let shown = json!({"id": id, "accepted": accepted, "result": result, "tookMs": took_ms});

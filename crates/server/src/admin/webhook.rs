@@ -3,19 +3,23 @@
 use super::AdminError;
 use super::operation::{Endpoint, OperationAccess, Perform, StorePart};
 use super::service::{AdminService, Operator};
+use crate::auth_setup::ConfiguredSecrets;
+use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::tokio_host::TokioHost;
 use crate::webhook_delivery;
 use prometheus_client::registry::Registry;
 use sabir_engine::{DeliveryOutcome, DeliveryRequest, Host as _, PushTransport as _, delivery_id};
-use sabir_guard::authenticator::SecretResolver;
+use sabir_gateway::redact;
+use sabir_guard::authenticator::SecretResolver as _;
 use sabir_proto::{
-    AgentName, Authentication, Caller, ContextId, Event, FrozenEvent, PushConfig, Secret, Seq, Stamp, StatusUpdate,
-    TaskId, TaskState, TaskStatus, Tenant,
+    AgentName, Authentication, Caller, ContextId, Event, FrozenEvent, PushConfig, Seq, Stamp, StatusUpdate, TaskId,
+    TaskState, TaskStatus, Tenant,
 };
 use sabir_store::{Scope, SecretRef, TaskStore};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::sync::Arc;
 
 /// Sends a sample to a webhook, as the server sends its deliveries. The sample reports the end of a task that does not
@@ -25,12 +29,38 @@ use std::sync::Arc;
 pub struct TestWebhook {
     /// The URL of the webhook.
     pub url: String,
-    /// The reference to the token that each delivery carries: `env:NAME` or `file:PATH`.
-    pub token: Option<String>,
+    /// The token that each delivery carries.
+    pub token: Option<WebhookSecret>,
     /// The authentication scheme of the receiver.
     pub scheme: Option<String>,
-    /// The reference to the credentials for that scheme.
-    pub credentials: Option<String>,
+    /// The credentials for that scheme.
+    pub credentials: Option<WebhookSecret>,
+}
+
+/// A secret that a receiver of webhooks expects. The operator brings the value: by a reference an operator elsewhere could
+/// have the server send any of its secrets to a webhook.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct WebhookSecret(String);
+
+impl WebhookSecret {
+    /// Reads a secret from a variable or a file of this process.
+    pub fn read(reference: &SecretRef) -> Result<Self, String> {
+        let secret = ConfiguredSecrets::new(&Config::default()).resolve(reference)?;
+        Ok(Self(secret.expose().to_owned()))
+    }
+
+    /// The value. From now on the redactor of this process hides it.
+    fn into_value(self) -> String {
+        redact::process_redactor().learn_temporary(&self.0);
+        self.0
+    }
+}
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
 }
 
 /// A sample delivery and its result.
@@ -58,7 +88,7 @@ impl Perform for TestWebhook {
         let nothing = TaskStore::in_memory();
         let client = webhook_delivery::webhook_client(&service.config, &service.public, &nothing, metrics);
         let client = client.map_err(AdminError::refused)?;
-        let request = sample(self.push_config(&*service.secrets).map_err(AdminError::refused)?);
+        let request = sample(self.push_config());
         let request = request.map_err(AdminError::refused)?;
         let (id, body) = (request.id.clone(), String::from_utf8_lossy(&request.event.json).into_owned());
         let delivered = client.deliver(request).await;
@@ -70,15 +100,11 @@ impl Perform for TestWebhook {
 
 impl TestWebhook {
     /// The push configuration that a client with these terms would register.
-    fn push_config(self, secrets: &dyn SecretResolver) -> Result<PushConfig, String> {
-        let text = |reference: Option<String>| -> Result<Option<String>, String> {
-            let Some(reference) = reference else { return Ok(None) };
-            let reference = SecretRef::parse(&reference).map_err(|error| error.to_string())?;
-            secrets.resolve(&reference).map(|secret: Secret| Some(secret.expose().to_owned()))
-        };
-        let credentials = text(self.credentials)?;
+    fn push_config(self) -> PushConfig {
+        let credentials = self.credentials.map(WebhookSecret::into_value);
         let authentication = self.scheme.map(|scheme| Authentication { scheme, credentials });
-        Ok(PushConfig { id: Some("sample".into()), url: self.url, token: text(self.token)?, authentication })
+        let token = self.token.map(WebhookSecret::into_value);
+        PushConfig { id: Some("sample".into()), url: self.url, token, authentication }
     }
 }
 
