@@ -1,7 +1,6 @@
 //! Questions that operators ask about the tasks of all callers at once.
 //!
-//! Tasks are in the order of the commit that gave them their present status: the latest first in a list, the oldest first
-//! in a feed. One page costs a bounded number of rows, whatever the filter: a page that found few matches is short, and
+//! A list has the newest task first; a feed has the changes of status in the order of their commits. One page costs a bounded number of rows, whatever the filter: a page that found few matches is short, and
 //! says where the next one goes on.
 
 #[cfg(feature = "model")]
@@ -31,16 +30,16 @@ pub struct AllTasksQuery {
     pub agent: Option<AgentName>,
     /// Only tasks in one of these states.
     pub states: Option<StateSet>,
-    /// Only tasks whose status is not older.
+    /// Only tasks that were created at this time or later.
     pub since: Option<Timestamp>,
-    /// Only tasks whose status is older.
+    /// Only tasks that were created before.
     pub before: Option<Timestamp>,
     /// Only tasks with this text in them, in any case of its letters.
     pub text: Option<String>,
     /// The maximum number of tasks.
     pub limit: usize,
-    /// Only tasks behind this place.
-    pub after: Option<ChangePlace>,
+    /// Only tasks that are older than the one with this stamp.
+    pub after: Option<u64>,
 }
 
 /// A task without its content.
@@ -58,8 +57,18 @@ pub struct TaskSummary {
 #[derive(Debug, Clone, Default)]
 pub struct TaskSummaryPage {
     pub tasks: Vec<TaskSummary>,
-    /// Where the next page goes on; `None` at the end.
-    pub next: Option<ChangePlace>,
+    /// The stamp of the task after which the next page goes on; `None` at the end.
+    pub next: Option<u64>,
+}
+
+/// Changes of status, in the order of their commits.
+#[derive(Debug, Clone, Default)]
+pub struct ChangePage {
+    pub tasks: Vec<TaskSummary>,
+    /// Behind this place are the changes that follow; `None` if there was no change.
+    pub end: Option<ChangePlace>,
+    /// Nothing has changed behind it yet.
+    pub is_last: bool,
 }
 
 /// How many tasks of one agent are in one state.
@@ -87,15 +96,15 @@ pub trait AdminQueries: Send + Sync + 'static {
     /// A random number that the store was given when it was made. Its copies have the same.
     fn store_identity(&self) -> StoreFuture<u64>;
 
-    /// A page of the tasks of all callers, the latest status first.
+    /// A page of the tasks of all callers, the newest first.
     fn all_tasks(&self, query: AllTasksQuery) -> StoreFuture<TaskSummaryPage>;
 
-    /// At most `limit` tasks that got their present status behind this place, the oldest first. A task that changed
-    /// twice is there once.
-    fn tasks_changed_after(&self, after: ChangePlace, limit: usize) -> StoreFuture<Vec<TaskSummary>>;
+    /// The next changes behind a place, at most `limit` of them. A task that changed again later is left out, because its
+    /// later change follows. `None` if the store no longer knows all changes since then.
+    fn changes_after(&self, after: ChangePlace, limit: usize) -> StoreFuture<Option<ChangePage>>;
 
-    /// The place of the task that changed last; `None` if there is no task.
-    fn last_change(&self) -> StoreFuture<Option<ChangePlace>>;
+    /// The number of the last commit.
+    fn last_commit(&self) -> StoreFuture<u64>;
 
     /// What the outbox has at present.
     fn outbox_mark(&self) -> StoreFuture<OutboxMark>;
@@ -115,12 +124,12 @@ impl AdminQueries for ModelLog {
         StoreFuture::ready(Ok(TaskSummaryPage::default()))
     }
 
-    fn tasks_changed_after(&self, _: ChangePlace, _: usize) -> StoreFuture<Vec<TaskSummary>> {
-        StoreFuture::ready(Ok(Vec::new()))
+    fn changes_after(&self, _: ChangePlace, _: usize) -> StoreFuture<Option<ChangePage>> {
+        StoreFuture::ready(Ok(Some(ChangePage::default())))
     }
 
-    fn last_change(&self) -> StoreFuture<Option<ChangePlace>> {
-        StoreFuture::ready(Ok(None))
+    fn last_commit(&self) -> StoreFuture<u64> {
+        StoreFuture::ready(Ok(0))
     }
 
     fn outbox_mark(&self) -> StoreFuture<OutboxMark> {

@@ -41,8 +41,8 @@ mod wake_signal;
 mod write_health;
 
 pub use admin_queries::{
-    AdminQueries, AgentTaskCount, AllTasksQuery, ChangePlace, DEAD_COUNTED_MAX, OutboxMark, TASK_TEXTS_SCANNED_MAX,
-    TASKS_SCANNED_MAX, TaskSummary, TaskSummaryPage,
+    AdminQueries, AgentTaskCount, AllTasksQuery, ChangePage, ChangePlace, DEAD_COUNTED_MAX, OutboxMark,
+    TASK_TEXTS_SCANNED_MAX, TASKS_SCANNED_MAX, TaskSummary, TaskSummaryPage,
 };
 pub use agent_registry::{
     AGENTS_MAX, AgentRegistry, CARDS_KEPT, CardChange, CardObservation, CardState, PinnedInterface, RegisteredAgent,

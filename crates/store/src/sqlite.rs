@@ -38,6 +38,7 @@ mod prune;
 mod queue;
 mod ranking;
 mod reader;
+mod recent_changes;
 mod schema;
 mod scopes;
 mod settled_cache;
@@ -100,6 +101,7 @@ struct StoreState {
     scopes: scopes::Scopes,
     settled: settled_cache::SettledCache,
     stored_bytes: stored_bytes::StoredBytes,
+    recent_changes: recent_changes::RecentChanges,
     ledger: ledger::LedgerCache,
     /// The number of the last commit; only stored after the commit has returned.
     commit: AtomicU64,

@@ -387,6 +387,24 @@ fn the_feed_tells_of_changes_and_goes_on_where_it_was_left() {
 }
 
 #[test]
+fn a_feed_that_missed_changes_says_so_and_goes_on() {
+    let home = ServerDirectory::new(ECHO);
+    let api = ApiFixture::at(&home);
+    let mut feed = follow(&api, None);
+    api.sabir.send("/", &send_params("before the restart"));
+    let told = next_named(&mut feed, "task").id.unwrap();
+    api.sabir.send("/", &send_params("not told"));
+    drop((feed, api));
+    let api = ApiFixture::at(&home);
+    for last in [told, u64::MAX >> 1] {
+        let mut feed = follow(&api, Some(last));
+        assert_eq!(feed.next().unwrap().name.as_deref(), Some("reset"), "{last}");
+        let sent = api.sabir.send("/", &send_params("after it"));
+        assert_eq!(next_named(&mut feed, "task").data["taskId"], sent["id"]);
+    }
+}
+
+#[test]
 fn a_subscriber_that_stops_reading_holds_up_nothing() {
     let api = ApiFixture::new(ECHO);
     let silent: Vec<EventStream> = (0..4).map(|_| follow(&api, None)).collect();

@@ -1,6 +1,6 @@
 //! Tasks of all callers: lists, counts, canceling a whole family, and what was said on the wire.
 //!
-//! A list goes by the latest change of status. Its page token is good for one query of one store: it carries a digest of
+//! A list has the newest task first. Its page token is good for one query of one store: it carries a digest of
 //! both, so that a token of another list is refused and not misread.
 
 use super::operation::{Endpoint, OperationAccess, Perform, StorePart};
@@ -8,7 +8,7 @@ use super::service::{AdminService, Operator};
 use super::{AdminError, AdminErrorCode};
 use sabir_gateway::exchange_log;
 use sabir_proto::{AgentName, TaskId, TaskState, Timestamp};
-use sabir_store::{AgentTaskCount, AllTasksQuery, AuditSubject, ChangePlace, OpenError, TaskSummary};
+use sabir_store::{AgentTaskCount, AllTasksQuery, AuditSubject, OpenError, TaskSummary};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ const fn tasks_default() -> usize {
     TASKS_DEFAULT
 }
 
-/// Lists the tasks of all callers, the latest change of status first. A page may be short and have a next one: each
+/// Lists the tasks of all callers, the newest first. A page may be short and have a next one: each
 /// looks at a bounded number of tasks.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,11 +37,11 @@ pub struct ListTasks {
     /// Only tasks in one of these states, such as `working`; all when empty.
     #[serde(default)]
     pub state: Vec<String>,
-    /// Only tasks whose status has changed since this time.
+    /// Only tasks that were created at this time or later.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
-    /// Only tasks whose status changed before this time.
+    /// Only tasks that were created before this time.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub before: Option<Timestamp>,
@@ -61,7 +61,7 @@ pub struct ListTasks {
 #[serde(deny_unknown_fields)]
 pub struct CountTasks {}
 
-/// A page of tasks, the latest change of status first.
+/// A page of tasks, the newest first.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TaskList {
     pub tasks: Vec<TaskSummaryView>,
@@ -131,7 +131,7 @@ impl Perform for ListTasks {
         let after = self.after.as_deref().map(|token| read_token(token, &seal)).transpose()?;
         let query = AllTasksQuery { after, ..self.query()? };
         let page = queries.all_tasks(query).await?;
-        let next = page.next.map(|place| format!("{:016x}{:016x}{seal}", place.commit, place.task));
+        let next = page.next.map(|task| format!("{task:016x}{seal}"));
         Ok(TaskList { tasks: page.tasks.into_iter().map(TaskSummaryView::from).collect(), next })
     }
 }
@@ -171,17 +171,12 @@ impl ListTasks {
 }
 
 /// Reads a page token, if it is of the query and the store with this seal.
-fn read_token(token: &str, seal: &str) -> Result<ChangePlace, AdminError> {
+fn read_token(token: &str, seal: &str) -> Result<u64, AdminError> {
     let wrong =
         || AdminError::new(AdminErrorCode::PageToken, "this is the page token of another query or of another store");
-    let number = |range| u64::from_str_radix(token.get(range)?, 16).ok();
-    if token.len() != 48 || !token.is_ascii() || token.get(32..) != Some(seal) {
-        return Err(wrong());
-    }
-    match (number(0..16), number(16..32)) {
-        (Some(commit), Some(task)) => Ok(ChangePlace { commit, task }),
-        _ => Err(wrong()),
-    }
+    let (task, of) = token.split_at_checked(16).ok_or_else(wrong)?;
+    let task = u64::from_str_radix(task, 16).ok().filter(|task| i64::try_from(*task).is_ok() && of == seal);
+    task.ok_or_else(wrong)
 }
 
 impl Perform for CountTasks {

@@ -1,14 +1,16 @@
-//! The queries of operators, on the index of commits.
+//! The queries of operators.
 
 use super::reader::Reader;
+use super::recent_changes::ChangeEntry;
 use super::{SqliteLog, key, stamp, task_id};
 use crate::{
-    AdminQueries, AgentTaskCount, AllTasksQuery, ChangePlace, DEAD_COUNTED_MAX, OutboxMark, StoreFuture,
+    AdminQueries, AgentTaskCount, AllTasksQuery, ChangePage, ChangePlace, DEAD_COUNTED_MAX, OutboxMark, StoreFuture,
     TASK_TEXTS_SCANNED_MAX, TASKS_SCANNED_MAX, TaskSummary, TaskSummaryPage,
 };
-use rusqlite::{OptionalExtension, Row};
+use rusqlite::Row;
 use sabir_proto::{AgentName, Stamp, TaskState, Timestamp};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// The columns of a task without its content.
 const COLUMNS: &str = "k, salt, scope, state, position, moved";
@@ -25,16 +27,17 @@ impl AdminQueries for SqliteLog {
         self.read(|reader| reader.snapshot(|| reader.all_tasks(&query)))
     }
 
-    fn tasks_changed_after(&self, after: ChangePlace, limit: usize) -> StoreFuture<Vec<TaskSummary>> {
-        self.read(|reader| reader.tasks_changed_after(after, limit))
+    fn changes_after(&self, after: ChangePlace, limit: usize) -> StoreFuture<Option<ChangePage>> {
+        let place = (after.commit, after.task.cast_signed());
+        let Some(entries) = self.shared.recent_changes.after(place, limit) else {
+            return StoreFuture::ready(Ok(None));
+        };
+        let is_last = entries.len() < limit;
+        self.read(|reader| Ok(Some(ChangePage { is_last, ..reader.changes(&entries)? })))
     }
 
-    fn last_change(&self) -> StoreFuture<Option<ChangePlace>> {
-        let sql = "SELECT moved, k FROM task ORDER BY moved DESC, k DESC LIMIT 1";
-        let read = |reader: &Reader<'_>| {
-            reader.connection.prepare_cached(sql)?.query_row([], |row| Ok(place(row.get(0)?, row.get(1)?))).optional()
-        };
-        self.read(read)
+    fn last_commit(&self) -> StoreFuture<u64> {
+        StoreFuture::ready(Ok(self.shared.commit.load(Ordering::Acquire)))
     }
 
     fn outbox_mark(&self) -> StoreFuture<OutboxMark> {
@@ -56,23 +59,14 @@ impl AdminQueries for SqliteLog {
 impl Reader<'_> {
     fn all_tasks(&self, query: &AllTasksQuery) -> rusqlite::Result<TaskSummaryPage> {
         let first = |time: Timestamp| key(Stamp::first_of(time));
-        let since = query.since.map_or(0, first);
-        // The place behind which the page begins, and the end of the time that was asked for.
-        let end = query.before.map_or(i64::MAX, first);
-        let (below, below_k) = match query.after {
-            Some(after) => (after.commit.cast_signed(), after.task.cast_signed()),
-            None => (end, i64::MIN),
-        };
-        let sql = format!(
-            "SELECT {COLUMNS} FROM task INDEXED BY task_moved
-             WHERE moved <= ?1 AND (moved < ?1 OR k < ?2) AND moved >= ?3 ORDER BY moved DESC, k DESC"
-        );
+        let below = query.before.map_or(i64::MAX, first).min(query.after.map_or(i64::MAX, u64::cast_signed));
+        let sql = format!("SELECT {COLUMNS} FROM task WHERE k < ?1 AND k >= ?2 ORDER BY k DESC");
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query((below.min(end), below_k, since))?;
+        let mut rows = statement.query((below, query.since.map_or(0, first)))?;
         let mut page = TaskSummaryPage::default();
         let (mut scanned, mut texts) = (0, 0);
         while let Some(row) = rows.next()? {
-            let here = place(row.get(5)?, row.get(0)?);
+            let here: i64 = row.get(0)?;
             scanned += 1;
             let fits = |summary: &TaskSummary| {
                 query.agent.as_ref().is_none_or(|agent| summary.scope.agent == *agent)
@@ -81,7 +75,7 @@ impl Reader<'_> {
             if let Some(summary) = self.summary(row)?.filter(fits) {
                 texts += 1;
                 let has_text = match &query.text {
-                    Some(text) => self.has_text(summary.place, text)?,
+                    Some(text) => self.has_text(here, text)?,
                     None => true,
                 };
                 if has_text {
@@ -90,26 +84,26 @@ impl Reader<'_> {
             }
             let is_text_full = query.text.is_some() && texts == TASK_TEXTS_SCANNED_MAX;
             if page.tasks.len() == query.limit || scanned == TASKS_SCANNED_MAX || is_text_full {
-                page.next = Some(here);
+                page.next = Some(here.cast_unsigned());
                 break;
             }
         }
         Ok(page)
     }
 
-    fn tasks_changed_after(&self, after: ChangePlace, limit: usize) -> rusqlite::Result<Vec<TaskSummary>> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM task INDEXED BY task_moved
-             WHERE moved >= ?1 AND (moved > ?1 OR k > ?2) ORDER BY moved, k LIMIT ?3"
-        );
+    /// The tasks of these changes that have not changed again.
+    fn changes(&self, entries: &[ChangeEntry]) -> rusqlite::Result<ChangePage> {
+        let end = entries.last().map(|(commit, k)| place(*commit, *k));
+        let mut page = ChangePage { end, ..ChangePage::default() };
+        let sql = format!("SELECT {COLUMNS} FROM task WHERE k = ?1 AND moved = ?2");
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut rows = statement.query((after.commit.cast_signed(), after.task.cast_signed(), limit))?;
-        let mut tasks = Vec::new();
-        while let Some(row) = rows.next()? {
-            tasks.extend(self.summary(row)?);
+        for (commit, k) in entries {
+            let mut rows = statement.query((k, commit.cast_signed()))?;
+            if let Some(row) = rows.next()? {
+                page.tasks.extend(self.summary(row)?);
+            }
         }
-        Ok(tasks)
+        Ok(page)
     }
 
     fn task_counts(&self) -> rusqlite::Result<Vec<AgentTaskCount>> {
@@ -140,19 +134,19 @@ impl Reader<'_> {
             scope,
             state,
             changed_at: stamp(row.get(4)?).time(),
-            place: place(row.get(5)?, row.get(0)?),
+            place: place(row.get::<_, i64>(5)?.cast_unsigned(), row.get(0)?),
         }))
     }
 
-    /// Whether the task at a place has this text in its messages, its artifacts or its metadata.
-    fn has_text(&self, place: ChangePlace, text: &str) -> rusqlite::Result<bool> {
-        let Some(stored) = self.load_at(place.task.cast_signed())? else { return Ok(false) };
+    /// Whether a task has this text in its messages, its artifacts or its metadata.
+    fn has_text(&self, k: i64, text: &str) -> rusqlite::Result<bool> {
+        let Some(stored) = self.load_at(k)? else { return Ok(false) };
         let text = text.to_lowercase();
         let has = |json: &[u8]| String::from_utf8_lossy(json).to_lowercase().contains(&text);
         Ok(stored.base.is_some_and(|base| has(&base.task.json)) || stored.tail.iter().any(|event| has(&event.json)))
     }
 }
 
-const fn place(moved: i64, k: i64) -> ChangePlace {
-    ChangePlace { commit: moved.cast_unsigned(), task: k.cast_unsigned() }
+const fn place(commit: u64, k: i64) -> ChangePlace {
+    ChangePlace { commit, task: k.cast_unsigned() }
 }

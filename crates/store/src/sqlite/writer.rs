@@ -96,7 +96,9 @@ struct TaskHead {
 impl TaskLogWriter {
     pub(super) fn new(connection: Connection, shared: Arc<StoreState>, options: OpenOptions) -> rusqlite::Result<Self> {
         let last: i64 = connection.query_row("SELECT number FROM latest", [], |row| row.get(0))?;
-        shared.commit.store(u64::try_from(last).unwrap_or(0), Ordering::Release);
+        let last = u64::try_from(last).unwrap_or(0);
+        shared.commit.store(last, Ordering::Release);
+        shared.recent_changes.start_after(last);
         let OpenOptions { durability, metrics, .. } = options;
         Ok(Self {
             connection,
@@ -222,6 +224,8 @@ impl TaskLogWriter {
         // Before any caller is answered: its next request finds what this one has stored.
         self.shared.follow_stored_bytes(&counts.bytes);
         self.shared.commit.store(commit, Ordering::Release);
+        let changed = steps.iter().filter(|step| step.placement.is_some()).map(|step| key(step.task.stamp()));
+        self.shared.recent_changes.add(commit, changed);
         claimed_tasks(steps).for_each(|task| self.shared.settled.forget(&[task]));
         self.interactions.clear();
         self.shared.ledger.venue_cache.apply_slot_moves(&self.slots_moved.borrow(), commit);

@@ -3,14 +3,16 @@
 //! | Event | Data |
 //! |---|---|
 //! | `open` | the feed begins here |
+//! | `reset` | changes were missed: list the tasks again; the feed goes on from here |
 //! | `task` | a task that got another status, as `GET /tasks` lists it |
 //! | `agents` | agents were added, changed or removed: list them again |
 //! | `deliveries` | deliveries were added, made or given up: how many are dead |
 //!
 //! The feed reads the store and keeps nothing for a subscriber, so one that stops reading costs no memory: the next
 //! changes are read when it reads on. An `id` is the number of a commit, and stands at the last event of that commit. A
-//! subscriber that comes back with `Last-Event-ID` goes on after it, also after a restart of the server. A task that
-//! changed several times in between is told once, with its latest status.
+//! subscriber that comes back with `Last-Event-ID` goes on after it, if the store still has all changes since then: the
+//! latest 32,768, and none from before a restart. Else the first event is `reset`. A task that changed several times in
+//! between is told once, with its latest status.
 
 use super::{ApiCaller, ApiResponse, refuse};
 use crate::admin::operation::OperationAccess;
@@ -26,7 +28,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
 use sabir_engine::Host as _;
 use sabir_guard::CredentialWatch;
-use sabir_store::{AdminQueries, ChangePlace, OutboxMark, StoreError};
+use sabir_store::{AdminQueries, ChangePage, ChangePlace, OutboxMark, StoreError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +41,8 @@ const SUBSCRIBERS_MAX: usize = 64;
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// After how long without an event a comment is sent, so that proxies keep the connection open.
 const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
-/// Tasks that are read at a time.
-const TASKS_PER_READ: usize = 100;
+/// Changes that are read at a time.
+const CHANGES_PER_READ: usize = 100;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The feed of a server.
@@ -103,11 +105,15 @@ impl Subscription {
         slot: OwnedSemaphorePermit,
     ) -> Result<Self, AdminError> {
         let queries = service.tasks()?.queries.clone();
+        let last = queries.last_commit().await?;
         let place = match headers.get(LAST_EVENT_ID) {
-            Some(id) => read_id(id)
-                .map(behind)
-                .ok_or_else(|| AdminError::invalid("Last-Event-ID is no id of an event of this feed"))?,
-            None => behind(queries.last_change().await?.map_or(0, |place| place.commit)),
+            Some(id) => {
+                let unknown = || AdminError::invalid("Last-Event-ID is no id of an event of this feed");
+                let id = read_id(id).ok_or_else(unknown)?;
+                // A later one is of another store: no change since then is known.
+                if id > last { FIRST_PLACE } else { behind(id) }
+            }
+            None => behind(last),
         };
         let (generation, outbox) = (service.store.generation()?, queries.outbox_mark().await?);
         let credential = caller.admitted.identity().credential_watch();
@@ -144,14 +150,12 @@ impl Subscription {
         if std::mem::take(&mut self.is_new) {
             text += &event("open", &json!({}), Some(self.place.commit));
         }
-        let tasks = self.queries.tasks_changed_after(self.place, TASKS_PER_READ).await?;
-        // The tasks of the last commit may go on in the next read.
-        let is_whole = tasks.len() < TASKS_PER_READ;
-        let mut tasks = tasks.into_iter().peekable();
-        while let Some(task) = tasks.next() {
-            self.place = task.place;
-            let is_last = tasks.peek().map_or(is_whole, |next| next.place.commit != task.place.commit);
-            text += &event("task", &json!(TaskSummaryView::from(task)), is_last.then_some(self.place.commit));
+        match self.queries.changes_after(self.place, CHANGES_PER_READ).await? {
+            Some(page) => text += &self.tell_tasks(page),
+            None => {
+                self.place = behind(self.queries.last_commit().await?);
+                text += &event("reset", &json!({}), Some(self.place.commit));
+            }
         }
         let generation = self.service.store.generation()?;
         if std::mem::replace(&mut self.generation, generation) != generation {
@@ -163,6 +167,22 @@ impl Subscription {
         }
         Ok(text)
     }
+
+    /// The events of some changes. An id stands where no change of its commit follows.
+    fn tell_tasks(&mut self, page: ChangePage) -> String {
+        let Some(end) = page.end else { return String::new() };
+        self.place = end;
+        let mut tasks = page.tasks.into_iter().peekable();
+        let mut text = String::new();
+        while let Some(task) = tasks.next() {
+            // The changes of the last commit may go on in the next read.
+            let commit = task.place.commit;
+            let is_end = tasks.peek().map_or(page.is_last || commit != end.commit, |next| next.place.commit != commit);
+            let id = is_end.then_some(commit);
+            text += &event("task", &json!(TaskSummaryView::from(task)), id);
+        }
+        text
+    }
 }
 
 fn event(name: &str, data: &Value, id: Option<u64>) -> String {
@@ -173,6 +193,9 @@ fn event(name: &str, data: &Value, id: Option<u64>) -> String {
 fn read_id(id: &HeaderValue) -> Option<u64> {
     id.to_str().ok()?.parse().ok().filter(|id| i64::try_from(*id).is_ok())
 }
+
+/// The place before all changes of a store.
+const FIRST_PLACE: ChangePlace = ChangePlace { commit: 0, task: 0 };
 
 /// The place behind all tasks of a commit.
 const fn behind(commit: u64) -> ChangePlace {

@@ -1,7 +1,4 @@
 
--- Tasks of all owners by the commit that gave them their status: what operators list and follow.
-CREATE INDEX task_moved ON task (moved);
-
 -- A random number of this store, so that a page token of another one is recognised; one row.
 CREATE TABLE store_identity (
     one    INTEGER PRIMARY KEY CHECK (one = 1),
